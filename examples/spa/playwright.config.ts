@@ -6,7 +6,8 @@ const desktop: Use = { viewport: { width: 1280, height: 900 } };
 const phone: Use = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 
 // What these test is the same at any width.
-const whateverTheWidth = /(blocked|development|feed|hostile|linked|live|markdown|noscript|oidc|outage|wide)\.spec\.ts/;
+const whateverTheWidth =
+  /(blocked|development|feed|hostile|linked|live|markdown|noscript|oidc|outage|picture\w+|wide)\.spec\.ts/;
 
 // These measure times, so they run alone, after the others.
 const loading = /(loading|paint)\.spec\.ts/;

@@ -9,7 +9,10 @@ const gateway = process.env.BYLINE_URL ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
   plugins: [relayCompiler(), relay, react(), preload(), site()],
-  server: { host: "127.0.0.1", proxy: { "/graphql": { target: gateway, ws: true }, "/avatars": gateway } },
+  server: {
+    host: "127.0.0.1",
+    proxy: { "/graphql": { target: gateway, ws: true }, "/avatars": gateway, "/files": gateway, "/uploads": gateway },
+  },
   build: { assetsInlineLimit: 0, cssCodeSplit: false, modulePreload: { polyfill: false } }, // pages need all styles
   test: { include: ["src/**/*.test.ts"] },
 });

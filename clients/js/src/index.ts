@@ -2,6 +2,7 @@ import { backoff, retryDelay, type ErrorExtensions } from "./backoff.js";
 import type { Sink, Socket } from "./socket.js";
 
 export { backoff, retryDelay, type ErrorExtensions, type Sink, type Socket };
+export { upload, UploadError, type Uploaded, type UploadOptions } from "./upload.js";
 
 export interface Options {
   /** The gateway's endpoint, such as "/graphql". */

@@ -92,9 +92,9 @@ export class Gateway {
     return data;
   }
 
-  async publish(user: string, title: string, content = "A text.", tags: string[] = []) {
+  async publish(user: string, title: string, content = "A text.", tags: string[] = [], more: object = {}) {
     type Created = { createPost: { post: { id: string; slug: string } } };
-    return (await this.#execute<Created>(user, "publish", { title, content, tags })).createPost.post;
+    return (await this.#execute<Created>(user, "publish", { title, content, tags, ...more })).createPost.post;
   }
 
   join = (username: string) => this.#execute(username, "join", { username });

@@ -6,7 +6,8 @@ const compiler = createRequire(import.meta.url).resolve("relay-compiler/cli.js")
 
 /**
  * Compiles the GraphQL documents again when a source file changes. relay-compiler 21 leaves the import of the provider
- * out of the parameters of a preloadable query that has a provided variable: this adds it.
+ * out of the parameters of a preloadable query that has a provided variable: this adds it. It leaves out the
+ * hashes, by which Relay warns of artifacts that are out of date: these are compiled with each change.
  */
 export function relayCompiler(): Plugin {
   return {
@@ -21,8 +22,11 @@ export function relayCompiler(): Plugin {
       });
     },
     transform: {
-      filter: { id: /\$parameters\.ts$/ },
-      handler: (code) => `import signedIn_provider from "../session/signedIn.relayprovider";\n${code}`,
+      filter: { id: /__generated__.*\.ts$/ },
+      handler: (code, id) =>
+        id.endsWith("$parameters.ts")
+          ? `import signedIn_provider from "../session/signedIn.relayprovider";\n${code}`
+          : code.replace(/^node\.hash = .*/m, ""),
     },
   };
 }

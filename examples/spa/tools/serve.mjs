@@ -1,5 +1,5 @@
-// Serves the build and passes /graphql and /avatars on to the gateway, all on one origin, as a proxy or CDN does in
-// production, with headers for caches and a Content-Security-Policy.
+// Serves the build and passes /graphql, /avatars, /files and /uploads on to the gateway, all on one origin, as a proxy
+// or CDN does in production, with headers for caches and a Content-Security-Policy.
 //
 //   node tools/serve.mjs [port]      DIST is another folder than dist, BYLINE_URL another gateway than 127.0.0.1:8080
 import { readdirSync, readFileSync, statSync } from "node:fs";
@@ -25,7 +25,7 @@ const headers = {
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
-    "img-src 'self'",
+    "img-src 'self' blob:",
     "font-src 'self'",
     `connect-src 'self' ${provider && new URL(provider).origin}`.trim(),
     "base-uri 'none'",
@@ -71,7 +71,7 @@ const forward = ({ method, url, headers }) =>
   request({ host: gateway.hostname, port: gateway.port, method, path: url, headers });
 
 const server = createServer((req, res) => {
-  if (!/^\/(graphql\b|avatars\/)/.test(req.url)) return serve(req, res);
+  if (!/^\/(graphql\b|(avatars|files|uploads)\/)/.test(req.url)) return serve(req, res);
   const passed = forward(req);
   passed.on("response", (response) => {
     res.writeHead(response.statusCode, response.rawHeaders);

@@ -2,11 +2,12 @@ import { graphql, useFragment } from "react-relay/hooks";
 import { Link } from "wouter";
 import type { PostCard_post$key } from "../__generated__/PostCard_post.graphql";
 import { AuthorLine } from "../author/AuthorLine";
+import { Cover } from "../pictures/Cover";
 import { TagLinks } from "../tag/TagLinks";
 import "./PostCard.css";
 
-/** A post in a list. */
-export function PostCard({ post }: { post: PostCard_post$key }) {
+/** A post in a list; the first one's cover is among what a reader sees first. */
+export function PostCard({ post, first }: { post: PostCard_post$key; first: boolean }) {
   const { slug, title, excerpt, tags, likeCount, commentCount, ...data } = useFragment(
     graphql`
       fragment PostCard_post on Post {
@@ -17,12 +18,14 @@ export function PostCard({ post }: { post: PostCard_post$key }) {
         likeCount
         commentCount
         ...AuthorLine_post
+        ...Cover_post
       }
     `,
     post,
   );
   return (
     <article className="post-card">
+      <Cover post={data} priority={first} />
       <AuthorLine post={data} />
       <h2 dir="auto">
         <Link href={`/posts/${slug}`}>{title}</Link>

@@ -17,7 +17,7 @@ export function PostList({ posts, pagination: { hasNext, isLoadingNext, loadNext
   return (
     <section aria-label="Posts" className="post-list">
       {children}
-      {posts.map((post) => <PostCard key={post.id} post={post} />)}
+      {posts.map((post, i) => <PostCard key={post.id} post={post} first={i === 0} />)}
       {hasNext && <LoadMore loading={isLoadingNext} onLoad={() => { loadNext(10); }}>Older posts</LoadMore>}
       {!hasNext && note && <p className="end">{note}</p>}
     </section>

@@ -20,6 +20,11 @@ export class UnreachableError extends TypeError {
   override readonly name = "UnreachableError";
 }
 
+/** A picture was not uploaded; the message says why. */
+export class PictureError extends Error {
+  override readonly name = "PictureError";
+}
+
 /** The provider gives no new token: the viewer has to sign in again. */
 export class SessionEndedError extends Error {
   override readonly name = "SessionEndedError";
@@ -30,6 +35,7 @@ export const codeOf = (error: unknown) => (error instanceof GatewayError ? error
 /** The message for people, of an error that no retry has helped. */
 export function messageOf(error: unknown): string {
   if (error instanceof SessionEndedError) return "Your session has ended. Sign in again; what you wrote is kept.";
+  if (error instanceof PictureError) return error.message;
   if (!(error instanceof GatewayError)) return "Something went wrong in this page. Reload it and try again.";
   const { code, reason, retryAfterMs, requestId } = error.details;
   switch (code) {
@@ -70,6 +76,7 @@ export const invalidFields = (error: unknown) =>
 const labels: Record<string, string> = {
   displayName: "Name", avatarUrl: "Picture", bio: "About you", content: "Text",
   seoTitle: "Headline", seoDescription: "Description", canonicalUrl: "Canonical URL",
+  upload: "Cover", alt: "Cover", avatar: "Picture", contentType: "Picture", size: "Picture",
 };
 
 /** A message after the label of its field. */

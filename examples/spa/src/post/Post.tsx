@@ -4,6 +4,7 @@ import { PageHeading } from "../app/PageHeading";
 import { useHead } from "../app/useHead";
 import { AuthorLine } from "../author/AuthorLine";
 import { Comments } from "../comments/Comments";
+import { Cover } from "../pictures/Cover";
 import { TagLinks } from "../tag/TagLinks";
 import { LikeButton } from "./LikeButton";
 import { PostActions } from "./PostActions";
@@ -24,6 +25,7 @@ export function Post({ post }: { post: Post_post$key }) {
         seoDescription
         canonicalUrl
         ...AuthorLine_post
+        ...Cover_post
         ...PostContent_post
         ...LikeButton_post
         ...PostActions_post
@@ -43,6 +45,7 @@ export function Post({ post }: { post: Post_post$key }) {
             {data.readingMinutes} min read
           </AuthorLine>
         </header>
+        <Cover post={data} priority />
         {deleted && <p role="alert" className="notice">This post has just been deleted.</p>}
         <PostContent post={data} />
         <TagLinks tags={data.tags} label="Tags" />

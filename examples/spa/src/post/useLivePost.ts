@@ -12,6 +12,12 @@ const changed = graphql`
       id
       title
       contentHtml
+      coverImage {
+        url
+        alt
+        width
+        height
+      }
       readingMinutes
       updatedAt
       version

@@ -3,10 +3,12 @@ import { graphql, useFragment, useMutation } from "react-relay/hooks";
 import type { ProfileForm_user$key } from "../__generated__/ProfileForm_user.graphql";
 import type { ProfileFormMutation } from "../__generated__/ProfileFormMutation.graphql";
 import { invalidFields } from "../network/errors";
+import { useUploading } from "../pictures/upload";
 import { useAction } from "../session/useAction";
 import { announce } from "../ui/announce";
 import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
+import { AvatarField } from "./AvatarField";
 import { changed, pictureOf, profileOf, renamed } from "./profile";
 import { UsernameField } from "./UsernameField";
 
@@ -41,6 +43,7 @@ export function ProfileForm({ user }: { user: ProfileForm_user$key }) {
   const [profile, setProfile] = useState(saved);
   const [done, setDone] = useState(false);
   const update = useAction(useMutation<ProfileFormMutation>(mutation));
+  const uploading = useUploading();
   const invalid = invalidFields(update.error);
 
   function change(fields: Partial<typeof profile>) {
@@ -49,6 +52,7 @@ export function ProfileForm({ user }: { user: ProfileForm_user$key }) {
   }
   function submit(event: SubmitEvent) {
     event.preventDefault();
+    if (uploading) return;
     const input = changed(saved, profile);
     const finish = () => {
       setDone(true);
@@ -77,13 +81,18 @@ export function ProfileForm({ user }: { user: ProfileForm_user$key }) {
         onChange={(event) => { change({ displayName: event.target.value }); }}
       />
       <label htmlFor="avatarUrl">Picture</label>
+      <AvatarField
+        name={profile.displayName || profile.username}
+        url={profile.avatarUrl}
+        onChange={(avatarUrl) => { change({ avatarUrl }); }}
+      />
       <input
         id="avatarUrl"
         inputMode="url"
         maxLength={500}
         pattern="https:\/\/.+|\/[^\/].*"
         value={profile.avatarUrl}
-        aria-invalid={invalid.has("avatarUrl")}
+        aria-invalid={invalid.has("avatarUrl") || invalid.has("avatar")}
         aria-describedby="avatarUrl-hint"
         onChange={(event) => { change({ avatarUrl: event.target.value }); }}
       />
@@ -101,7 +110,7 @@ export function ProfileForm({ user }: { user: ProfileForm_user$key }) {
       />
       <ErrorNote error={update.error} />
       <div className="actions">
-        <SubmitButton busy={update.busy}>{update.busy ? "Saving…" : "Save"}</SubmitButton>
+        <SubmitButton busy={update.busy || uploading}>{update.busy ? "Saving…" : "Save"}</SubmitButton>
         {done && !update.busy && <span>Saved. It is on everything that you have written.</span>}
       </div>
     </form>

@@ -16,6 +16,13 @@ test("with the username its initial changes, but no other picture", () => {
   expect(renamed(profileOf(ada), "zoe").avatarUrl).toBe("");
 });
 
+test("an uploaded picture is sent as an upload", () => {
+  const saved = profileOf(ada);
+  expect(changed(saved, { ...saved, avatarUrl: "/files/ada.1.jpg" })).toEqual({ avatar: "ada.1.jpg" });
+  expect(changed(saved, { ...saved, avatarUrl: "/avatars/ada.svg" })).toEqual({ avatarUrl: "/avatars/ada.svg" });
+  expect(changed({ ...saved, avatarUrl: "/files/ada.1.jpg" }, saved)).toEqual({ avatarUrl: null });
+});
+
 test("only what has changed is sent, and what is empty is taken away", () => {
   const saved = profileOf(ada);
   expect(changed(saved, saved)).toEqual({});

@@ -1,3 +1,5 @@
+import { uploadOf } from "../pictures/address";
+
 interface User {
   readonly username: string;
   readonly displayName: string;
@@ -30,7 +32,10 @@ export const pictureOf = (username: string) => `/avatars/${username}.svg`;
 /** The fields that differ, for the gateway, which is told of no others: null takes a value away. */
 export function changed(saved: Profile, profile: Profile) {
   const names = Object.keys(profile) as (keyof Profile)[];
-  return Object.fromEntries(
+  const { avatarUrl, ...input } = Object.fromEntries(
     names.filter((name) => profile[name] !== saved[name]).map((name) => [name, profile[name].trim() || null]),
   );
+  if (avatarUrl === undefined) return input;
+  const avatar = uploadOf(avatarUrl ?? "");
+  return { ...input, ...(avatar ? { avatar } : { avatarUrl }) };
 }

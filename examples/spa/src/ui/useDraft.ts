@@ -4,6 +4,9 @@ import { storage } from "../session/storage";
 /** What is being written, and the idempotency key of the request that sends it once it has been sent. */
 export type Draft<Fields> = Fields & { key?: string };
 
+/** Fields with new values, or what makes them of the latest. */
+export type Change<Fields> = Partial<Fields> | ((latest: Fields) => Partial<Fields>);
+
 /**
  * Keeps what is being written in session storage as one types, so that neither a reload nor a lost server loses it.
  * A key belongs to what was sent with it: change takes it away, withKey adds it.
@@ -21,7 +24,8 @@ export function useDraft<Fields extends object>(name: string, empty: Fields) {
   }
   return {
     draft,
-    change: (fields: Partial<Fields>) => {
+    change: (change: Change<Fields>) => {
+      const fields = typeof change === "function" ? change(latest.current) : change;
       keep({ ...latest.current, ...fields, key: undefined });
     },
     /** Returns the draft with its key, a new one unless it has been sent before. */

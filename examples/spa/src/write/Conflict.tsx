@@ -22,6 +22,7 @@ export function Conflict({ edit: { current, html, saved, change } }: { edit: Ret
       <h2 id="conflict" ref={heading} tabIndex={-1}>It was edited elsewhere meanwhile</h2>
       <p>Nothing is lost: this is the text that is saved, and yours is in the form below.</p>
       <blockquote>
+        {current.coverUrl && <img className="cover" src={current.coverUrl} alt={current.coverAlt} />}
         <h3 dir="auto">{current.title}</h3>
         <Html html={html} />
         {current.tags && <p>Tags: {current.tags}</p>}

@@ -11,6 +11,7 @@ import { Conflict } from "./Conflict";
 import { PostForm } from "./PostForm";
 import { postInput } from "./postInput";
 import { useEdit } from "./useEdit";
+import { usePending } from "./usePending";
 
 const publishMutation = graphql`
   mutation EditDraftPublishMutation($input: PublishPostInput!) {
@@ -35,7 +36,8 @@ export function EditDraft({ post }: { post: EditDraft_post$key }) {
   const [refused, setRefused] = useState(""); // the text that the gateway did not accept
 
   const text = JSON.stringify([postInput(draft), draft.version]);
-  const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
+  const uploading = usePending(draft.content);
+  const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags) && !uploading;
   // An edit after a publication whose response was lost would be one of the post.
   const publishing = publication.busy || publication.error !== undefined;
   const savable = complete && !saved && !conflict && !update.busy && !publishing && text !== refused;

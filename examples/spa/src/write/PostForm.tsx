@@ -3,8 +3,11 @@ import { invalidFields } from "../network/errors";
 import { invalidTags, maxTags } from "../tag/tags";
 import { ErrorNote } from "../ui/ErrorNote";
 import { SubmitButton } from "../ui/SubmitButton";
-import { Preview } from "./Preview";
+import type { Change } from "../ui/useDraft";
+import { ContentField } from "./ContentField";
+import { CoverField } from "./CoverField";
 import { SearchFields } from "./SearchFields";
+import { usePending } from "./usePending";
 import "./PostForm.css";
 
 export interface PostFields {
@@ -14,15 +17,18 @@ export interface PostFields {
   seoTitle: string; // this and the following: "" is none
   seoDescription: string;
   canonicalUrl: string;
+  coverUrl: string;
+  coverAlt: string;
 }
 
 export const noFields: PostFields = {
-  title: "", content: "", tags: "", seoTitle: "", seoDescription: "", canonicalUrl: "",
+  title: "", content: "", tags: "", seoTitle: "", seoDescription: "", canonicalUrl: "", coverUrl: "",
+  coverAlt: "",
 };
 
 interface Props {
   fields: PostFields;
-  onChange: (fields: Partial<PostFields>) => void;
+  onChange: (change: Change<PostFields>) => void;
   onSubmit: () => void;
   busy: boolean;
   error: unknown;
@@ -34,13 +40,16 @@ interface Props {
 export function PostForm({ fields, onChange, onSubmit, busy, error, action, children }: Props) {
   const invalid = invalidFields(error);
   const wrongTags = invalidTags(fields.tags);
+  const wrongCover = [...invalid].some((field) => field?.startsWith("coverImage"));
+  const uploading = usePending(fields.content);
 
   function submit(event: SubmitEvent) {
     event.preventDefault();
-    if (!busy && !wrongTags) onSubmit();
+    if (!busy && !wrongTags && !uploading) onSubmit();
   }
   return (
     <form className="post-form" onSubmit={submit}>
+      <CoverField fields={fields} onChange={onChange} busy={busy} invalid={wrongCover} />
       <label htmlFor="title">Title</label>
       <textarea
         id="title"
@@ -55,28 +64,7 @@ export function PostForm({ fields, onChange, onSubmit, busy, error, action, chil
         aria-describedby="form-error"
         onChange={(event) => { onChange({ title: event.target.value.replaceAll("\n", " ") }); }}
       />
-      <div className="beside">
-        <div>
-          <label htmlFor="content">Text</label>
-          <textarea
-            id="content"
-            className="content"
-            dir="auto"
-            required
-            maxLength={100_000}
-            readOnly={busy}
-            value={fields.content}
-            aria-invalid={invalid.has("content")}
-            aria-describedby="content-hint form-error"
-            onChange={(event) => { onChange({ content: event.target.value }); }}
-          />
-        </div>
-        <Preview text={fields.content} />
-      </div>
-      <p id="content-hint" className="hint">
-        Markdown: an empty line begins a paragraph, <code># </code> a heading, <code>- </code> a list;{" "}
-        <code>**bold**</code>, <code>[link](https://…)</code>. What you write is kept in this tab as you type.
-      </p>
+      <ContentField text={fields.content} onChange={onChange} busy={busy} invalid={invalid.has("content")} />
       <label htmlFor="tags">Tags</label>
       <input
         id="tags"
@@ -97,8 +85,9 @@ export function PostForm({ fields, onChange, onSubmit, busy, error, action, chil
         <ErrorNote error={error} />
       </div>
       <div className="actions">
-        <SubmitButton busy={busy}>{action}</SubmitButton>
+        <SubmitButton busy={busy || uploading}>{action}</SubmitButton>
         {children}
+        {uploading && <span className="hint">A picture is not uploaded yet.</span>}
       </div>
     </form>
   );

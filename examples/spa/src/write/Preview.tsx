@@ -3,6 +3,7 @@ import { fetchQuery, graphql, useRelayEnvironment } from "react-relay/hooks";
 import type { Subscription } from "relay-runtime";
 import type { PreviewQuery } from "../__generated__/PreviewQuery.graphql";
 import { messageOf } from "../network/errors";
+import { shownAt } from "../pictures/address";
 import { Html } from "../ui/Html";
 
 const query = graphql`
@@ -43,7 +44,11 @@ export function Preview({ text }: { text: string }) {
     <section className="preview" aria-label="Preview">
       {empty && <p className="hint">What you write appears here as readers will see it.</p>}
       {error !== undefined && <p className="hint">{messageOf(error)}</p>}
-      {!empty && <Html html={html} className="content" />}
+      {!empty && <Html html={withLocalPictures(html)} className="content" />}
     </section>
   );
 }
+
+/** The HTML with the pictures that this page has uploaded, which the gateway shows only once the text is saved. */
+const withLocalPictures = (html: string) =>
+  html.replaceAll(/(<img src=")([^"]+)/g, (_, start: string, path: string) => start + shownAt(path));

@@ -8,6 +8,7 @@ import { announce } from "../ui/announce";
 import { useDraft } from "../ui/useDraft";
 import { noFields, PostForm } from "./PostForm";
 import { postInput } from "./postInput";
+import { usePending } from "./usePending";
 
 const mutation = graphql`
   mutation WritePageMutation($input: CreatePostInput!) {
@@ -40,8 +41,9 @@ export default function WritePage() {
       },
     });
   }
-  const empty = Object.values(postInput(draft)).every((value) => value.length === 0);
-  const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags);
+  const empty = JSON.stringify(postInput(draft)) === JSON.stringify(postInput(noFields));
+  const uploading = usePending(draft.content);
+  const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags) && !uploading;
   return (
     <section className="page wide">
       <PageHeading title="Write a post" hidden />

@@ -19,6 +19,10 @@ const fragment = graphql`
     seoTitle
     seoDescription
     canonicalUrl
+    coverImage {
+      url
+      alt
+    }
     version
   }
 `;
@@ -48,7 +52,7 @@ export type Saved = NonNullable<useEditMutation["response"]["updatePost"]>["post
 
 /** Edits the version of a post or draft with which the edit began, until the author settles a conflict. */
 export function useEdit(post: useEdit_post$key) {
-  const { id, title, content, contentHtml, tags, version, ...search } = useFragment(fragment, post);
+  const { id, title, content, contentHtml, tags, coverImage, version, ...search } = useFragment(fragment, post);
   const current = {
     title,
     content: content ?? "",
@@ -56,6 +60,8 @@ export function useEdit(post: useEdit_post$key) {
     seoTitle: search.seoTitle ?? "",
     seoDescription: search.seoDescription ?? "",
     canonicalUrl: search.canonicalUrl ?? "",
+    coverUrl: coverImage?.url ?? "",
+    coverAlt: coverImage?.alt ?? "",
     version,
   };
   const { draft, change, discard } = useDraft(`post.${id}`, current);
