@@ -50,6 +50,7 @@ type azurite struct {
 
 	mu       sync.Mutex
 	requests []*http.Request // guarded by mu; that were sent by Do, without bodies
+	deletes  int             // guarded by mu; how many more deletions Do sends; negative: no limit
 }
 
 // startAzurite starts Azurite with a certificate, without which it takes no tokens. It skips the test if Azurite is not
@@ -79,7 +80,7 @@ func startAzurite(t *testing.T) *azurite {
 		_ = cmd.Wait()
 	})
 	listens := regexp.MustCompile(`listens on https://(\S+)`)
-	a := &azurite{}
+	a := &azurite{deletes: -1}
 	lines := bufio.NewScanner(out)
 	for a.address == "" && lines.Scan() {
 		if m := listens.FindStringSubmatch(lines.Text()); m != nil {
@@ -142,7 +143,15 @@ func writeCertificate(t *testing.T, dir string) *x509.Certificate {
 func (a *azurite) Do(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	a.requests = append(a.requests, r)
+	isDelete := r.Method == http.MethodDelete
+	killed := isDelete && a.deletes == 0
+	if isDelete && a.deletes > 0 {
+		a.deletes--
+	}
 	a.mu.Unlock()
+	if killed {
+		return nil, context.Canceled
+	}
 	return a.client.Do(r)
 }
 
@@ -213,6 +222,7 @@ func TestFiles_Azurite(t *testing.T) {
 	}
 	t.Run("other headers", func(t *testing.T) { testOtherHeaders(a.newPlace(t, files.Options{})) })
 	t.Run("other bytes", func(t *testing.T) { testOtherBytes(a.newPlace(t, files.Options{})) })
+	t.Run("killed deletion", func(t *testing.T) { testKilledDeletion(a, a.newPlace(t, files.Options{})) })
 	t.Run("key", func(t *testing.T) { testKey(a, a.newPlace(t, files.Options{})) })
 	t.Run("no signature in requests", func(t *testing.T) {
 		for _, r := range a.requests {
@@ -264,6 +274,42 @@ func testOtherBytes(p *place) {
 	if got, err := p.Publish(p.t.Context(), "ada", id); err != nil || got != (files.Picture{Width: 30, Height: 20}) {
 		p.t.Error(got, err)
 	}
+}
+
+// testKilledDeletion: the deletion of a user's 300 files is killed ten times between two of them.
+func testKilledDeletion(a *azurite, p *place) {
+	const n, kills = 300, 10
+	put := func(owner string, i int) blog.FileID {
+		id, _ := blog.NewFileID(owner, "image/png", 1, [10]byte{byte(i), byte(i >> 8)})
+		if _, err := a.account.NewContainerClient("files").NewBlockBlobClient(string(id)).UploadBuffer(p.t.Context(),
+			[]byte{0}, nil); err != nil {
+			p.t.Fatal(err)
+		}
+		return id
+	}
+	var others []blog.FileID
+	for i := range n {
+		put("ada", i)
+		if i%30 == 0 {
+			others = append(others, put("ada-2", i), put("bob", i))
+		}
+	}
+	limit := func(deletes int) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.deletes = deletes
+	}
+	for i := range kills {
+		limit(n / (kills + 2))
+		if _, err := p.DeleteUser(p.t.Context(), "ada"); err == nil {
+			p.t.Errorf("deletion %d is not killed", i)
+		}
+	}
+	limit(-1)
+	if left, err := p.DeleteUser(p.t.Context(), "ada"); err != nil || left == 0 || left == n {
+		p.t.Errorf("%d files were left: %v", left, err)
+	}
+	p.wantLeft(others...)
 }
 
 // testKey: a user delegation key is requested once, and again before it expires.
