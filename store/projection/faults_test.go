@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/files"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 	"byline/store/jobs"
@@ -169,6 +172,56 @@ type faultOperation struct {
 	believes []string
 
 	ignores func(projection.Difference) bool // differences that the operation leaves; nil: none
+}
+
+// sweepOfFiles deletes a file that nothing uses, and never one that a post, a draft or the user does.
+func sweepOfFiles() faultOperation {
+	var dir string
+	var ids []blog.FileID // the last one is unused
+	exists := func(id blog.FileID) bool {
+		_, err := os.Stat(filepath.Join(dir, "files", string(id)))
+		return err == nil
+	}
+	return faultOperation{
+		prepare: func(w *faultWorld) {
+			w.write()
+			dir, ids = w.T.TempDir(), nil
+			s, err := files.NewFolder(dir, files.Options{})
+			w.must(err)
+			for i := range 5 {
+				id, _ := blog.NewFileID(w.ada.UserID, "image/png", 1, [10]byte{byte(i)})
+				path := filepath.Join(dir, "files", string(id))
+				w.must(os.WriteFile(path, []byte{0}, 0o600))
+				w.must(os.Chtimes(path, time.Time{}, w.Clock.Now().Add(-48*time.Hour)))
+				ids = append(ids, id)
+			}
+			w.Upsert(blog.PostsContainer, "with-files", string(blog.Encode(withFiles(w.ada, ids[0], ids[1]))))
+			draft := blog.NewDraftItem(&withFiles(w.ada, ids[2]).Post)
+			w.Upsert(blog.UsersContainer, w.ada.UserID, string(blog.Encode(draft)))
+			w.Corrupt(blog.UsersContainer, w.ada.UserID, w.ada.UserID, "/userAvatarUrl", ids[3].Path())
+			w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, Files: s})
+			w.must(err)
+		},
+		do: func(ctx context.Context, w *faultWorld) (any, error) {
+			err := w.work(ctx, jobs.Job{ID: "sweepFiles.files", Kind: "sweepFiles", Subject: "files"})
+			for _, id := range ids[:4] {
+				if !exists(id) {
+					w.T.Errorf("%s, which is used, is deleted", id)
+				}
+			}
+			return exists(ids[4]), err
+		}}
+}
+
+// withFiles returns a post whose picture is the first file and whose text has the others.
+func withFiles(author *blog.User, ids ...blog.FileID) *blog.PostItem {
+	p := &blog.Post{ID: "with-files", Byline: author.Byline, Title: "t", Content: "c", CoverURL: ids[0].Path() + "#1x1",
+		CreatedAt: author.CreatedAt, Version: 1, Revision: 1}
+	for _, id := range ids[1:] {
+		p.Content += " " + id.Path()
+	}
+	item, _ := blog.NewPostItem(p)
+	return &item
 }
 
 // ofViews are the operations of Views, by method and variant.
@@ -348,6 +401,7 @@ func operations() map[string]faultOperation {
 				return nil, nil
 			}}
 	}
+	all["job/sweepFiles"] = sweepOfFiles()
 	for kind, subject := range map[string]func(w *faultWorld) string{
 		"rename":     func(w *faultWorld) string { return w.bob.UserID },
 		"deletePost": func(w *faultWorld) string { return deletedPost(w) },

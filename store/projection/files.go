@@ -136,7 +136,7 @@ func (f *fileDeletions) deleteUnused(ctx context.Context, userID string, ids []s
 		return 0, nil
 	}
 	used, err := f.used(ctx, userID)
-	if err != nil {
+	if used == nil || err != nil {
 		return 0, err
 	}
 	var unused []blog.FileID
@@ -148,9 +148,14 @@ func (f *fileDeletions) deleteUnused(ctx context.Context, userID string, ids []s
 	return f.o.Files.Delete(ctx, unused...)
 }
 
-// used returns the files that a user uses, by id: those of posts and drafts, and the avatar.
+// used returns the files that a user uses, by id: those of posts and drafts, and the avatar. It returns nil if there is
+// no user: the job of the user's deletion deletes the files.
 func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]bool, error) {
 	const op = "find used files"
+	owner, err := stored.ReadUser(ctx, op, f.users, userID)
+	if owner == nil || err != nil {
+		return nil, err
+	}
 	type user struct {
 		Files    []string `json:"files"`
 		CoverURL string   `json:"coverUrl"`
@@ -163,10 +168,6 @@ func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]boo
 	}
 	drafts, err := readPages[user](ctx, op, f.users, cosmos.Query{Partition: userID,
 		Text: text + "c.userId = @user AND c.type = @type"}.With("@user", userID).With("@type", blog.TypeDraft))
-	if err != nil {
-		return nil, err
-	}
-	owner, err := stored.ReadUser(ctx, op, f.users, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +184,6 @@ func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]boo
 		}
 		add(u.CoverURL)
 	}
-	if owner != nil {
-		add(owner.AvatarURL)
-	}
+	add(owner.AvatarURL)
 	return used, nil
 }
