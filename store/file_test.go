@@ -347,3 +347,27 @@ func TestFiles_DeleteUser(t *testing.T) {
 	})
 	g.wantStored("after the deletion", ofBob...)
 }
+
+// An export ends with the user's files.
+func TestExport_Files(t *testing.T) {
+	g := newGallery(t)
+	ada, bob := g.AddUser("ada"), g.AddUser("bob")
+	cover, ofBob := g.upload(ada, 1), g.upload(bob, 2)
+	for id, u := range map[blog.FileID]*blog.User{cover: ada, ofBob: bob} {
+		if _, err := g.CreatePost(t.Context(),
+			store.NewPost{AuthorID: u.UserID, Title: "t", Content: "c", CoverURL: id.Path()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last store.ExportPage
+	for page, err := range g.Export(t.Context(), ada.UserID, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = page
+	}
+	want := fmt.Sprintf(`{"id":%q,"path":%q,"contentType":"image/png","size":%d,`, cover, cover.Path(), cover.Size())
+	if last.Container != "files" || len(last.Items) != 1 || !strings.HasPrefix(string(last.Items[0]), want) {
+		t.Errorf("%s: %s, want %s", last.Container, last.Items, want)
+	}
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ const exportPageSize = 100
 
 // ExportPage is a part of what is stored about a user.
 type ExportPage struct {
-	Container string
+	Container string   // exportedFiles: not a container of Cosmos DB
 	Items     [][]byte // JSON objects, without the system properties of Cosmos DB except _ts
 	Position  string   // the position at which the export continues after this page
 }
@@ -34,6 +35,9 @@ type exportPart struct {
 	container *cosmos.Container
 	query     cosmos.Query
 }
+
+// exportedFiles is the last part: a list of the user's files, without their bytes.
+const exportedFiles = "files"
 
 // exportEnd is the position after the last part.
 const exportEnd = "end"
@@ -76,6 +80,9 @@ func (e *exporter) Export(ctx context.Context, userID, position string) iter.Seq
 // exportPage returns the page at a position.
 func (e *exporter) exportPage(ctx context.Context, userID, position string) (ExportPage, error) {
 	const op = "export user"
+	if position == exportedFiles {
+		return e.exportFiles(ctx, userID)
+	}
 	parts := e.exportParts(userID)
 	name, continuation, _ := strings.Cut(position, ":")
 	i := slices.IndexFunc(parts, func(p exportPart) bool { return p.name == name })
@@ -94,7 +101,7 @@ func (e *exporter) exportPage(ctx context.Context, userID, position string) (Exp
 	if err != nil {
 		return ExportPage{}, stored.Error(op, err)
 	}
-	page := ExportPage{Container: part.container.Name(), Position: exportEnd}
+	page := ExportPage{Container: part.container.Name(), Position: exportedFiles}
 	if continuation != "" {
 		page.Position = part.name + ":" + continuation
 	} else if i+1 < len(parts) {
@@ -104,6 +111,29 @@ func (e *exporter) exportPage(ctx context.Context, userID, position string) (Exp
 		page.Items = append(page.Items, withoutSystemProperties(item))
 	}
 	return page, nil
+}
+
+// exportFiles returns the last page.
+func (e *exporter) exportFiles(ctx context.Context, userID string) (ExportPage, error) {
+	page := ExportPage{Container: exportedFiles, Position: exportEnd}
+	if e.o.Files == nil {
+		return page, nil
+	}
+	all, err := e.o.Files.OfUser(ctx, userID)
+	for _, f := range all {
+		item, _ := json.Marshal(exportedFile{f.ID, f.ID.Path(), f.ID.Type(), f.ID.Size(), blog.NewDate(f.CreatedAt)})
+		page.Items = append(page.Items, item)
+	}
+	return page, err
+}
+
+// exportedFile is a file in an export.
+type exportedFile struct {
+	ID          blog.FileID `json:"id"`
+	Path        string      `json:"path"`
+	ContentType string      `json:"contentType"`
+	Size        int64       `json:"size"` // bytes
+	CreatedAt   blog.Date   `json:"creationDate"`
 }
 
 func invalidPosition(op string, err error) error {

@@ -21,6 +21,7 @@ import (
 
 type exportCommand struct {
 	account.Flags
+	account.FilesFlags
 	User         string `name:"user" required:"" placeholder:"NAME" help:"Name of the user, or a former name that is kept for them."`
 	BackgroundRU int    `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the export may spend; 0 for no limit."`
 	To           string `name:"to" placeholder:"FILE" help:"File to write to. If it has an interrupted export of the user, that is resumed. Default: stdout, which cannot be resumed."`
@@ -35,7 +36,7 @@ func (c *exportCommand) Run(ctx context.Context, s console.Streams) error {
 	if c.BackgroundRU > 0 {
 		ctx = cosmos.NewRate(float64(c.BackgroundRU)).Limit(ctx)
 	}
-	return viewsFlags{Flags: c.Flags}.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
+	return viewsFlags{Flags: c.Flags, FilesFlags: c.FilesFlags}.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
 		id, err := st.UserIDOf(ctx, c.User)
 		if err == nil && id == "" {
 			err = fmt.Errorf("--user %q: no user has this name", c.User)

@@ -19,6 +19,7 @@ import (
 	"byline/internal/console"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/files"
 	"byline/store/jobs"
 	"byline/store/projection"
 )
@@ -34,6 +35,7 @@ type viewsCommand struct {
 // viewsFlags are the flags that the views commands share.
 type viewsFlags struct {
 	account.Flags
+	account.FilesFlags
 	JSON bool `name:"json" help:"One JSON object a line instead of a table."`
 	console.LogFlags
 }
@@ -60,7 +62,7 @@ type viewsRebuild struct {
 func (c viewsFlags) withBlog(
 	ctx context.Context, s console.Streams, do func(*store.Store, *console.Progress) error,
 ) (err error) {
-	if err := c.Check(); err != nil {
+	if err := errors.Join(c.Check(), c.CheckFiles()); err != nil {
 		return err
 	}
 	if c.Embedded() { // Open would create an empty one
@@ -75,7 +77,11 @@ func (c viewsFlags) withBlog(
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	st, err := c.Store(db, m.Log, store.Options{})
+	pictures, err := c.OpenFiles(c.Flags, files.Options{Logger: m.Log, Metrics: db.Metrics})
+	if err != nil {
+		return err
+	}
+	st, err := c.Store(db, m.Log, store.Options{Files: pictures})
 	if err != nil {
 		return err
 	}
