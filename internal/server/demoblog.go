@@ -17,7 +17,7 @@ import (
 type demoBlog struct {
 	blog   *store.Store
 	files  *files.Files // nil: the blog has no pictures
-	tokens bool // demo tokens are accepted
+	tokens bool         // demo tokens are accepted
 	log    *slog.Logger
 	loaded atomic.Bool // or the store was not empty
 	failed atomic.Bool
