@@ -280,10 +280,10 @@ func TestDashboardAndAlerts(t *testing.T) {
 			t.Fatal(err)
 		}
 		documented, exported := map[string]string{}, map[string]string{} // the labels by metric
-		for _, row := range regexp.MustCompile("(?m)^\\| `(byline_\\w+)` \\| ([\\w, ]*)\\|").FindAllStringSubmatch(
+		for _, row := range regexp.MustCompile("(?m)^\\| `(byline_\\w+)(?:{([\\w,]*)})?`").FindAllStringSubmatch(
 			string(docs), -1) {
 			documented[row[1]] = strings.Join(
-				slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(row[2]), ", "))), ", ")
+				slices.Sorted(slices.Values(strings.Split(row[2], ","))), ", ")
 		}
 		for name, labels := range v {
 			if name, ok := strings.CutPrefix(name, "byline_"); ok {

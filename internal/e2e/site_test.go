@@ -136,7 +136,7 @@ func wordsOf(t *testing.T, text string) string {
 // has its tags in the head, valid JSON-LD, the response to the front end's query, and every word of the post.
 func TestSite_EveryPost(t *testing.T) {
 	testkit.Heavy(t)
-	t.Run("demo", func(t *testing.T) { checkEveryPost(t, startSite(t)) })
+	t.Run("demo", func(t *testing.T) { checkEveryPost(t, startSite(t), 12) })
 	t.Run("seeded", func(t *testing.T) {
 		blog := seed.Blog{Seed: 11, Users: 15, Authors: 15, Posts: [2]int{20, 20}, Comments: 3, Likes: 5,
 			Markdown: true, UserID: auth.DemoUserID}
@@ -144,11 +144,12 @@ func TestSite_EveryPost(t *testing.T) {
 		inBlog(t, data, func(s *store.Store) error { return seed.LoadOffline(t.Context(), blog, s, nil) })
 		s := start(t, "--data", data, "--no-demo", "--site", "testdata/site", "--site-url", siteURL)
 		s.WaitReady()
-		checkEveryPost(t, s)
+		checkEveryPost(t, s, 0)
 	})
 }
 
-func checkEveryPost(t *testing.T, s *instance) {
+// checkEveryPost checks the pages of all posts, of which some have covers.
+func checkEveryPost(t *testing.T, s *instance, covers int) {
 	t.Helper()
 	var found []string
 	for path := "/"; path != ""; {
@@ -172,6 +173,13 @@ func checkEveryPost(t *testing.T, s *instance) {
 		t.Fatalf("links to %d posts of %d", len(found), len(posts))
 	}
 	for i, post := range posts {
+		if address := post.cover(); address != "" {
+			covers--
+			resp, body := visit(t, s, strings.TrimPrefix(address, siteURL))
+			if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "image/png" || len(body) < 1000 {
+				t.Errorf("%s: %d %v", address, resp.StatusCode, resp.Header)
+			}
+		}
 		path := "/posts/" + url.PathEscape(post.Slug)
 		if found[i] != path {
 			t.Errorf("link %d is %s, not %s", i, found[i], path)
@@ -206,6 +214,20 @@ func checkEveryPost(t *testing.T, s *instance) {
 		if !strings.Contains(p.text, wordsOf(t, post.ContentHTML)) {
 			t.Errorf("%s lacks words of the post", path)
 		}
+	}
+	if covers != 0 {
+		t.Errorf("%d covers are missing", covers)
+	}
+}
+
+// TestSite_BlobStorage: pages may send pictures to the storage account, and show those at the public address.
+func TestSite_BlobStorage(t *testing.T) {
+	s := start(t, "--data", t.TempDir(), "--no-demo", "--site", "testdata/site", "--site-url", siteURL,
+		"--files-endpoint", "https://account.blob.core.windows.net", "--files-url", "https://pictures.example/files")
+	resp, _ := visit(t, s, "/")
+	if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy,
+		"connect-src 'self' https://account.blob.core.windows.net https://pictures.example;") {
+		t.Errorf("policy %s", policy)
 	}
 }
 

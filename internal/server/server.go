@@ -225,7 +225,7 @@ func (g *gateway) start(ctx context.Context) error {
 		}
 	})
 	if bool(g.Demo) && g.Embedded() {
-		demo := &demoBlog{blog: g.blog, tokens: g.demoTokens(), log: g.log}
+		demo := &demoBlog{blog: g.blog, files: g.files, tokens: g.demoTokens(), log: g.log}
 		g.health.add(demo.check)
 		firstPosts := make(chan struct{})
 		background.Go(func() { demo.load(running, sync.OnceFunc(func() { close(firstPosts) })) })

@@ -42,13 +42,22 @@ func (c Config) siteDocuments() (*document.Trusted, error) {
 	return known, nil
 }
 
+// originsOf returns the origins of addresses, some of which may be "".
+func originsOf(addresses ...string) (origins []string) {
+	for _, address := range addresses {
+		if u, err := url.Parse(address); err == nil && u.Host != "" {
+			origins = append(origins, u.Scheme+"://"+u.Host)
+		}
+	}
+	return origins
+}
+
 // serveSite serves the front end at all paths that are not the gateway's.
 func (g *gateway) serveSite(mux *http.ServeMux) error {
 	o := site.Options{Dir: os.DirFS(g.Site), URL: g.SiteURL, Gateway: g.handler,
 		Deleted: g.blog.IsDeletedSlug, Logger: g.log, Metrics: g.account.Metrics, CacheBytes: g.pageCache()}
-	if issuer, err := url.Parse(g.AuthIssuer); err == nil && issuer.Host != "" {
-		o.SignIn = []string{issuer.Scheme + "://" + issuer.Host}
-	}
+	o.SignIn = originsOf(g.AuthIssuer)
+	o.Pictures = originsOf(g.FilesEndpoint, g.FilesURL)
 	s, err := site.New(o)
 	if err != nil {
 		return fmt.Errorf("--site: %w", err)
