@@ -371,3 +371,82 @@ func TestExport_Files(t *testing.T) {
 		t.Errorf("%s: %s, want %s", last.Container, last.Items, want)
 	}
 }
+
+// A picture costs at most 3% more on every list and write of posts, an upload nothing, and no read needs the files.
+func TestFiles_Costs(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it compares charges")
+	g := newGallery(t)
+	with, without := g.AddUser("with"), g.AddUser("without")
+	ru := map[*blog.User]map[string]float64{with: {}, without: {}}
+	content := longText(1350)
+	for range 20 {
+		for _, u := range []*blog.User{with, without} {
+			n := store.NewPost{AuthorID: u.UserID, Title: "A title of average length, some 50 characters long",
+				Content: content, Tags: []string{u.Username}}
+			if u == with {
+				var id blog.FileID
+				if charged := ruOf(t, func(context.Context) error {
+					id = g.upload(u, 1200)
+					return nil
+				}); charged > 0 {
+					t.Errorf("an upload: %.1f RU", charged)
+				}
+				n.CoverURL, n.CoverAlt = id.Path(), "Three boats in a harbour"
+			}
+			var p *blog.Post
+			charge := func(operation string, do func(context.Context) error) {
+				ru[u][operation] += ruOf(t, do)
+			}
+			charge("create", func(ctx context.Context) (err error) {
+				p, err = g.CreatePost(ctx, n)
+				return err
+			})
+			charge("edit of the title", func(ctx context.Context) error {
+				_, err := g.EditPost(ctx, u.UserID, p.ID, store.PostEdit{Title: new("Another title of that length")})
+				return err
+			})
+			charge("like", func(ctx context.Context) error {
+				_, _, err := g.LikePost(ctx, u.UserID, p.ID)
+				return err
+			})
+			charge("comment", func(ctx context.Context) error {
+				_, _, err := g.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "c"})
+				return err
+			})
+			charge("read", func(ctx context.Context) error {
+				_, err := g.Post(ctx, p.ID)
+				return err
+			})
+		}
+	}
+	if err := os.RemoveAll(g.dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range []*blog.User{without, with, without} { // the first time, it also reads what is cached
+		for operation, read := range map[string]func(context.Context) (int, error){
+			"list of an author": func(ctx context.Context) (int, error) {
+				page, err := g.UserPosts(ctx, u.UserID, store.Paging{First: 20})
+				return len(page.Items), err
+			},
+			"list of a tag": func(ctx context.Context) (int, error) {
+				page, err := g.TagPosts(ctx, &store.Tag{Name: u.Username}, store.Paging{First: 20})
+				return len(page.Items), err
+			},
+		} {
+			ru[u][operation] = ruOf(t, func(ctx context.Context) error {
+				n, err := read(ctx)
+				if n != 20 {
+					err = errors.Join(err, fmt.Errorf("%d posts", n))
+				}
+				return err
+			})
+		}
+	}
+	for operation, plain := range ru[without] {
+		got := ru[with][operation]
+		t.Logf("%-18s %7.2f RU, with a picture %7.2f: %.3f times", operation, plain, got, got/plain)
+		if got > 1.03*plain {
+			t.Errorf("%s costs %.3f times as much with a picture", operation, got/plain)
+		}
+	}
+}

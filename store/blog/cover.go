@@ -20,6 +20,9 @@ func (p *Post) CoverImage() *CoverImage {
 	}
 	url, size, _ := strings.Cut(p.CoverURL, "#")
 	c := &CoverImage{URL: url, Alt: p.CoverAlt}
+	if id, ok := CoverFile(p.UserID, p.CoverURL); ok {
+		c.URL = id.Path()
+	}
 	if width, height, ok := strings.Cut(size, "x"); ok {
 		w, errW := strconv.ParseInt(width, 10, 32)
 		h, errH := strconv.ParseInt(height, 10, 32)
@@ -30,7 +33,16 @@ func (p *Post) CoverImage() *CoverImage {
 	return c
 }
 
-// CoverURL returns the Post.CoverURL of a file of a width and height, which follow its path.
+// CoverURL returns the Post.CoverURL of a file of the author: its id without the owner, as every list reads it, and its
+// width and height, as in "RANDOMSIZE.png#1200x630".
 func CoverURL(id FileID, width, height int32) string {
-	return fmt.Sprintf("%s#%dx%d", id.Path(), width, height)
+	return fmt.Sprintf("%s#%dx%d", strings.TrimPrefix(string(id), id.Owner()+"."), width, height)
+}
+
+// CoverFile returns the file of the Post.CoverURL of an author's post; ok is false if it is the address of another
+// picture.
+func CoverFile(author, coverURL string) (id FileID, ok bool) {
+	name, _, ok := strings.Cut(coverURL, "#")
+	id = FileID(author + "." + name)
+	return id, ok && id.Valid()
 }

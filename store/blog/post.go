@@ -223,8 +223,7 @@ func (i *PostItem) UseFiles(files []string) {
 
 // UsedFiles returns the ids of all files that the post uses.
 func (i *PostItem) UsedFiles() []string {
-	path, _, _ := strings.Cut(i.CoverURL, "#")
-	if cover, ok := FileOf(path); ok {
+	if cover, ok := CoverFile(i.UserID, i.CoverURL); ok {
 		return append(slices.Clip(i.Files), string(cover))
 	}
 	return i.Files

@@ -215,7 +215,7 @@ func sweepOfFiles() faultOperation {
 
 // withFiles returns a post whose picture is the first file and whose text has the others.
 func withFiles(author *blog.User, ids ...blog.FileID) *blog.PostItem {
-	p := &blog.Post{ID: "with-files", Byline: author.Byline, Title: "t", Content: "c", CoverURL: ids[0].Path() + "#1x1",
+	p := &blog.Post{ID: "with-files", Byline: author.Byline, Title: "t", Content: "c", CoverURL: blog.CoverURL(ids[0], 1, 1),
 		CreatedAt: author.CreatedAt, Version: 1, Revision: 1}
 	for _, id := range ids[1:] {
 		p.Content += " " + id.Path()

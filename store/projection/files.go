@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"byline/internal/itemjson"
@@ -172,9 +171,8 @@ func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]boo
 		return nil, err
 	}
 	used := map[string]bool{}
-	add := func(address string) {
-		path, _, _ := strings.Cut(address, "#")
-		if id, ok := blog.FileOf(path); ok {
+	add := func(id blog.FileID, ok bool) {
+		if ok {
 			used[string(id)] = true
 		}
 	}
@@ -182,8 +180,8 @@ func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]boo
 		for _, id := range u.Files {
 			used[id] = true
 		}
-		add(u.CoverURL)
+		add(blog.CoverFile(userID, u.CoverURL))
 	}
-	add(owner.AvatarURL)
+	add(blog.FileOf(owner.AvatarURL))
 	return used, nil
 }
