@@ -49,8 +49,9 @@ type azurite struct {
 	account  *service.Client
 
 	mu       sync.Mutex
-	requests []*http.Request // guarded by mu; that were sent by Do, without bodies
-	deletes  int             // guarded by mu; how many more deletions Do sends; negative: no limit
+	requests []*http.Request     // guarded by mu; that were sent by Do, without bodies
+	deletes  int                 // guarded by mu; how many more deletions Do sends; negative: no limit
+	before   func(*http.Request) // guarded by mu; called by Do, if it is not nil
 }
 
 // startAzurite starts Azurite with a certificate, without which it takes no tokens. It skips the test if Azurite is not
@@ -148,9 +149,13 @@ func (a *azurite) Do(r *http.Request) (*http.Response, error) {
 	if isDelete && a.deletes > 0 {
 		a.deletes--
 	}
+	before := a.before
 	a.mu.Unlock()
 	if killed {
 		return nil, context.Canceled
+	}
+	if before != nil {
+		before(r)
 	}
 	return a.client.Do(r)
 }
@@ -223,15 +228,19 @@ func TestFiles_Azurite(t *testing.T) {
 	t.Run("other headers", func(t *testing.T) { testOtherHeaders(a.newPlace(t, files.Options{})) })
 	t.Run("other bytes", func(t *testing.T) { testOtherBytes(a.newPlace(t, files.Options{})) })
 	t.Run("killed deletion", func(t *testing.T) { testKilledDeletion(a, a.newPlace(t, files.Options{})) })
+	t.Run("replaced meanwhile", func(t *testing.T) { testReplacedMeanwhile(a, a.newPlace(t, files.Options{})) })
 	t.Run("key", func(t *testing.T) { testKey(a, a.newPlace(t, files.Options{})) })
 	t.Run("no signature in requests", func(t *testing.T) {
 		for _, r := range a.requests {
-			if text := r.URL.String() + r.Header.Get("x-ms-copy-source"); strings.Contains(text, "sig=") {
+			if text := r.URL.String() + copySource(r); strings.Contains(text, "sig=") {
 				t.Errorf("%s %s", r.Method, text)
 			}
 		}
 	})
 }
+
+// copySource returns what a request copies, "" for others. azblob does not write headers in their canonical form.
+func copySource(r *http.Request) string { return strings.Join(r.Header["x-ms-copy-source"], "") }
 
 // testOtherHeaders: what a client adds to its request is not published.
 func testOtherHeaders(p *place) {
@@ -310,6 +319,35 @@ func testKilledDeletion(a *azurite, p *place) {
 		p.t.Errorf("%d files were left: %v", left, err)
 	}
 	p.wantLeft(others...)
+}
+
+// testReplacedMeanwhile: bytes that replace an upload after it has been checked are not published.
+func testReplacedMeanwhile(a *azurite, p *place) {
+	content := picture(p.t, "picture.png")
+	id := p.upload("image/png", content)
+	replace := func(r *http.Request) {
+		if copySource(r) == "" {
+			return
+		}
+		upload := a.account.NewContainerClient("uploads").NewBlockBlobClient(string(id))
+		if _, err := upload.UploadBuffer(p.t.Context(), []byte("<script>"), nil); err != nil {
+			p.t.Error(err)
+		}
+	}
+	a.mu.Lock()
+	a.before = replace
+	a.mu.Unlock()
+	_, err := p.Publish(p.t.Context(), "ada", id)
+	a.mu.Lock()
+	a.before = nil
+	a.mu.Unlock()
+	wantError(p.t, err, blog.Unavailable, "", "")
+	if r, _ := p.get(id); r.StatusCode != http.StatusNotFound {
+		p.t.Errorf("status %d", r.StatusCode)
+	}
+	_, err = p.Publish(p.t.Context(), "ada", id) // what has replaced it
+	wantError(p.t, err, blog.Invalid, blog.ReasonMismatch, "")
+	p.wantLeft()
 }
 
 // testKey: a user delegation key is requested once, and again before it expires.

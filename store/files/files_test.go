@@ -289,8 +289,10 @@ var filesTests = []struct {
 			p.t.Fatal(status)
 		}
 		other := bytes.Repeat([]byte("x"), len(content))
-		if status := p.send(u, other, nil); status < 400 {
-			p.t.Errorf("second use: %d", status)
+		for _, change := range []func(*http.Request){nil, func(r *http.Request) { r.Header.Del("If-None-Match") }} {
+			if status := p.send(u, other, change); status < 400 {
+				p.t.Errorf("second use: %d", status)
+			}
 		}
 		p.publish(u.ID)
 		p.send(u, other, nil) // does not matter
