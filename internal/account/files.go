@@ -45,7 +45,7 @@ func (c FilesFlags) CheckFiles() error {
 	return nil
 }
 
-// OpenFiles opens the pictures of the blog that on names, whose embedded engine must be open, as its lock protects their
+// OpenFiles opens the pictures of the blog that on names, whose embedded engine must be open: its lock protects their
 // folder. It returns nil if there is no place for pictures, and makes no request. The flags set the URL and Quota of o.
 func (c FilesFlags) OpenFiles(on Flags, o files.Options) (*files.Files, error) {
 	o.URL, o.Quota = c.FilesURL, c.FilesQuota*1_000_000

@@ -114,7 +114,8 @@ func startAzurite(t *testing.T) *azurite {
 	}
 	for name, access := range map[string]*container.PublicAccessType{"uploads": nil,
 		"files": to.Ptr(container.PublicAccessTypeBlob)} {
-		if _, err := a.account.CreateContainer(t.Context(), name, &service.CreateContainerOptions{Access: access}); err != nil {
+		_, err := a.account.CreateContainer(t.Context(), name, &service.CreateContainerOptions{Access: access})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,6 +229,7 @@ func TestFiles_Azurite(t *testing.T) {
 	t.Run("other headers", func(t *testing.T) { testOtherHeaders(a.newPlace(t, files.Options{})) })
 	t.Run("other bytes", func(t *testing.T) { testOtherBytes(a.newPlace(t, files.Options{})) })
 	t.Run("killed deletion", func(t *testing.T) { testKilledDeletion(a, a.newPlace(t, files.Options{})) })
+	t.Run("published meanwhile", func(t *testing.T) { testPublishedMeanwhile(a, a.newPlace(t, files.Options{})) })
 	t.Run("replaced meanwhile", func(t *testing.T) { testReplacedMeanwhile(a, a.newPlace(t, files.Options{})) })
 	t.Run("key", func(t *testing.T) { testKey(a, a.newPlace(t, files.Options{})) })
 	t.Run("no signature in requests", func(t *testing.T) {
@@ -240,7 +242,14 @@ func TestFiles_Azurite(t *testing.T) {
 }
 
 // copySource returns what a request copies, "" for others. azblob does not write headers in their canonical form.
-func copySource(r *http.Request) string { return strings.Join(r.Header["x-ms-copy-source"], "") }
+func copySource(r *http.Request) string {
+	for name, values := range r.Header {
+		if strings.EqualFold(name, "x-ms-copy-source") {
+			return values[0]
+		}
+	}
+	return ""
+}
 
 // testOtherHeaders: what a client adds to its request is not published.
 func testOtherHeaders(p *place) {
@@ -257,7 +266,8 @@ func testOtherHeaders(p *place) {
 			content = zipped.Bytes()
 		}
 		u := p.create("image/png", len(content))
-		if status := p.send(u, content, func(r *http.Request) { r.Header.Set(name, header) }); status != http.StatusCreated {
+		status := p.send(u, content, func(r *http.Request) { r.Header.Set(name, header) })
+		if status != http.StatusCreated {
 			p.t.Fatalf("%s: status %d", name, status)
 		}
 		_, err := p.Publish(p.t.Context(), "ada", u.ID)
@@ -321,26 +331,51 @@ func testKilledDeletion(a *azurite, p *place) {
 	p.wantLeft(others...)
 }
 
+// testPublishedMeanwhile: a file that another call publishes is the result, whatever the upload has.
+func testPublishedMeanwhile(a *azurite, p *place) {
+	for name, before := range map[string]func(*http.Request) bool{
+		"before the upload is read": func(r *http.Request) bool {
+			return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/uploads/")
+		},
+		"before it is copied": func(r *http.Request) bool { return copySource(r) != "" },
+	} {
+		content := picture(p.t, "picture.png")
+		id := p.upload("image/png", content)
+		a.once(before, func() { p.publish(id) })
+		if got, err := p.Publish(p.t.Context(), "ada", id); err != nil || got != (files.Picture{Width: 20, Height: 10}) {
+			p.t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if _, got := p.get(id); !bytes.Equal(got, content) {
+			p.t.Errorf("%s: %d bytes", name, len(got))
+		}
+	}
+}
+
+// once calls f before the first request that is selected.
+func (a *azurite) once(selected func(*http.Request) bool, f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.before = func(r *http.Request) {
+		if selected(r) {
+			a.mu.Lock()
+			a.before = nil
+			a.mu.Unlock()
+			f()
+		}
+	}
+}
+
 // testReplacedMeanwhile: bytes that replace an upload after it has been checked are not published.
 func testReplacedMeanwhile(a *azurite, p *place) {
 	content := picture(p.t, "picture.png")
 	id := p.upload("image/png", content)
-	replace := func(r *http.Request) {
-		if copySource(r) == "" {
-			return
-		}
+	a.once(func(r *http.Request) bool { return copySource(r) != "" }, func() {
 		upload := a.account.NewContainerClient("uploads").NewBlockBlobClient(string(id))
 		if _, err := upload.UploadBuffer(p.t.Context(), []byte("<script>"), nil); err != nil {
 			p.t.Error(err)
 		}
-	}
-	a.mu.Lock()
-	a.before = replace
-	a.mu.Unlock()
+	})
 	_, err := p.Publish(p.t.Context(), "ada", id)
-	a.mu.Lock()
-	a.before = nil
-	a.mu.Unlock()
 	wantError(p.t, err, blog.Unavailable, "", "")
 	if r, _ := p.get(id); r.StatusCode != http.StatusNotFound {
 		p.t.Errorf("status %d", r.StatusCode)

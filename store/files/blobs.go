@@ -137,10 +137,14 @@ func (b *blobs) publish(ctx context.Context, id blog.FileID, f check) error {
 		BlobAccessConditions: &blob.AccessConditions{
 			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
 	})
-	if err != nil && !bloberror.HasCode(err, bloberror.BlobAlreadyExists) {
+	exists := bloberror.HasCode(err, bloberror.BlobAlreadyExists)
+	if err != nil && !exists {
 		return blobError(err)
 	}
 	_ = b.delete(ctx, uploads, id) // else DeleteUploads does
+	if exists {
+		return errExists
+	}
 	return nil
 }
 

@@ -91,7 +91,7 @@ const (
 	public  place = "files"
 )
 
-// storage has the bytes. Its errors are errMissing, *unavailableError, those of a context or a check, or bugs.
+// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or a check, or bugs.
 type storage interface {
 	// sign returns the address and the headers of a PUT request that creates an upload.
 	sign(ctx context.Context, id blog.FileID, expires time.Time) (url string, headers []Header, err error)
@@ -99,8 +99,8 @@ type storage interface {
 	// check calls f with a file, and returns its error.
 	check(ctx context.Context, id blog.FileID, f check) error
 
-	// publish calls f with an upload, and moves it to the files if f returns nil, unless there is a file with the id,
-	// which is not an error. The bytes that it moves are those that f has read.
+	// publish calls f with an upload, and moves it to the files if f returns nil. The bytes that it moves are those that
+	// f has read. It returns errExists if there is a file with the id.
 	publish(ctx context.Context, id blog.FileID, f check) error
 
 	// list returns the first pageSize blobs of a place, in the order of ids, whose ids have the prefix and are greater
@@ -120,8 +120,11 @@ type item struct {
 	size int64 // in bytes
 }
 
-// errMissing is the error of an upload or file that does not exist.
-var errMissing = errors.New("no such upload or file")
+// Errors of an upload or file that does not exist, or exists already.
+var (
+	errMissing = errors.New("no such upload or file")
+	errExists  = errors.New("this has been uploaded already")
+)
 
 // unavailableError marks errors after which a retry makes sense.
 type unavailableError struct{ error }
@@ -259,8 +262,8 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 			f.metrics.uploads.WithLabelValues(refused).Inc()
 			_ = f.storage.delete(ctx, uploads, id) // else DeleteUploads does
 		}
-		if err == nil || errors.Is(err, errMissing) {
-			err = f.storage.check(ctx, id, check) // of the file, which a concurrent call may have published
+		if errors.Is(err, errMissing) || errors.Is(err, errExists) { // a concurrent call has published it
+			err = f.storage.check(ctx, id, check)
 		}
 	}
 	if err != nil {

@@ -343,7 +343,12 @@ var filesTests = []struct {
 		p.create("image/png", 1000-2*len(content)) // pending
 		_, err := p.CreateUpload(p.t.Context(), "ada", "image/png", 1)
 		wantError(p.t, err, blog.LimitReached, blog.ReasonFull, "")
-		if _, err := p.CreateUpload(p.t.Context(), "bob", "image/png", 1000); err != nil {
+		if _, err := p.CreateUpload(p.t.Context(), "bob", "image/png", 600); err != nil {
+			p.t.Error(err)
+		}
+		_, err = p.CreateUpload(p.t.Context(), "bob", "image/png", 401)
+		wantError(p.t, err, blog.LimitReached, blog.ReasonFull, "")
+		if _, err := p.CreateUpload(p.t.Context(), "bob", "image/png", 400); err != nil { // what was refused does not count
 			p.t.Error(err)
 		}
 		p.clock.Advance(10 * time.Minute) // what was pending has expired

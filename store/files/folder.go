@@ -41,12 +41,13 @@ type folder struct {
 
 	// mu is held while a file moves to uploads or public, so that nothing is replaced, and what is published is what
 	// was checked.
-	mu sync.Mutex
+	mu        sync.Mutex
+	receiving map[blog.FileID]bool // guarded by mu; uploads that are arriving
 }
 
 // openFolder returns a folder with empty partial.
 func openFolder(dir string, clock func() time.Time) (*folder, error) {
-	f := &folder{dir: dir, clock: clock}
+	f := &folder{dir: dir, clock: clock, receiving: map[blog.FileID]bool{}}
 	_, _ = rand.Read(f.key[:]) // never fails
 	if err := os.RemoveAll(f.path(partial, "")); err != nil {
 		return nil, err
@@ -88,14 +89,27 @@ func (f *folder) checkSignature(id blog.FileID, query url.Values) error {
 	return nil
 }
 
-// Errors of receive for the client.
+// Errors of receive for the client, with errExists.
 var (
-	errExists     = errors.New("this has been uploaded already")
+	errBusy       = errors.New("another request is sending this")
 	errIncomplete = errors.New("the upload ended before its last byte")
 )
 
-// receive stores an upload, if body has all of its bytes.
-func (f *folder) receive(id blog.FileID, body io.Reader) (err error) {
+// receive stores an upload, if body has all of its bytes, and no other request is sending it: with one address a client
+// could otherwise fill the disk.
+func (f *folder) receive(id blog.FileID, body io.Reader) error {
+	f.mu.Lock()
+	busy := f.receiving[id]
+	f.receiving[id] = true
+	f.mu.Unlock()
+	if busy {
+		return errBusy
+	}
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.receiving, id)
+	}()
 	file, err := os.CreateTemp(f.path(partial, ""), "")
 	if err != nil {
 		return err
@@ -169,7 +183,7 @@ func (f *folder) publish(_ context.Context, id blog.FileID, c check) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.exists(public, id) {
-		return nil
+		return errExists
 	}
 	if err := f.read(uploads, id, c); err != nil {
 		return err

@@ -76,6 +76,36 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
+// TestFolder_SentTwiceAtOnce: while an upload arrives, others with its address are refused.
+func TestFolder_SentTwiceAtOnce(t *testing.T) {
+	p := newFolder(t, files.Options{})
+	content := picture(t, "picture.png")
+	u := p.create("image/png", len(content))
+	body, client := io.Pipe()
+	sent := make(chan int)
+	go func() {
+		r := httptest.NewRequest(u.Method, u.URL, body)
+		r.Header.Set("Content-Type", "image/png")
+		r.ContentLength = int64(len(content))
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		sent <- w.Code
+	}()
+	if _, err := client.Write(content[:9]); err != nil { // returns when they are read
+		t.Fatal(err)
+	}
+	if status := p.send(u, content, nil); status != http.StatusConflict {
+		t.Errorf("status %d", status)
+	}
+	if _, err := client.Write(content[9:]); err != nil {
+		t.Fatal(err)
+	}
+	if status := <-sent; status != http.StatusCreated {
+		t.Errorf("status %d", status)
+	}
+	p.publish(u.ID)
+}
+
 // TestNewFolder_RemovesPartial: what a killed process has left is removed, and uploads that have arrived are not.
 func TestNewFolder_RemovesPartial(t *testing.T) {
 	dir := t.TempDir()

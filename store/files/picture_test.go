@@ -118,6 +118,7 @@ func TestReadPicture(t *testing.T) {
 		"HTML after the signature of GIF": {"image/gif", []byte("GIF89a"), Picture{}, blog.ReasonFormat},
 		"AVIF without pictures":           {"image/avif", read("picture.avif")[:28], Picture{}, blog.ReasonFormat},
 		"AVIF with an endless box":        {"image/avif", endless, Picture{}, blog.ReasonFormat},
+		"AVIF with a box without a size":  {"image/avif", append(read("picture.avif")[:28:28], 0, 0, 0, 4, 'f', 'r', 'e', 'e'), Picture{}, blog.ReasonFormat},
 		"bomb":                            {"image/png", Bomb(t), Picture{}, blog.ReasonRange},
 		"zeros":                           {"image/gif", make([]byte, 100), Picture{}, blog.ReasonMismatch},
 	} {

@@ -100,7 +100,7 @@ func (f *Files) serveUpload(w http.ResponseWriter, r *http.Request, id blog.File
 	switch err := f.folder.receive(id, r.Body); {
 	case err == nil:
 		w.WriteHeader(http.StatusCreated)
-	case errors.Is(err, errExists):
+	case errors.Is(err, errExists), errors.Is(err, errBusy):
 		f.refuse(w, r, http.StatusConflict, blog.Conflict, err.Error())
 	case errors.Is(err, errIncomplete):
 		f.refuse(w, r, http.StatusBadRequest, blog.Invalid, err.Error())
