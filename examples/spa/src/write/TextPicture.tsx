@@ -54,7 +54,7 @@ export function TextPicture({ n, file, text, onChange, onClose }: Props) {
           id={id}
           dir="auto"
           autoComplete="off"
-          maxLength={500}
+          maxLength={300}
           value={alt}
           aria-describedby={`${id}-hint`}
           onChange={(event) => { describe(event.target.value); }}
