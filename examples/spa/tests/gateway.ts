@@ -114,8 +114,11 @@ export class Gateway {
       size: buffer.length,
     });
     const { id, url, method, headers } = createUpload.upload;
-    const init = { method, headers: headers.map(({ name, value }) => [name, value] as [string, string]), body: new Uint8Array(buffer) };
-    const response = await fetch(new URL(url, this.own), init);
+    const response = await fetch(new URL(url, this.own), {
+      method,
+      headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])),
+      body: new Uint8Array(buffer),
+    });
     if (!response.ok) throw new Error(`upload: status ${response.status}`);
     return id;
   }

@@ -133,6 +133,9 @@ test.describe("pages with pictures", () => {
           await page.route("**/uploads/**", () => undefined);
           await give(page.getByLabel("Text"), "paste", await draw(page, 400, 300));
           await expect(page.getByRole("progressbar")).toBeVisible();
+          const preview = page.getByRole("region", { name: "Preview" });
+          await expect(preview).toContainText("Uploading…");
+          await expect.poll(() => widthOf(preview.getByRole("img"))).toBeGreaterThan(0);
         });
 
         test("empty editor", async ({ page }) => {
