@@ -13,9 +13,19 @@ const documents = {
   join: "mutation ($input: CreateUserInput!) { createUser(input: $input) { user { id } } }",
   updateUser: "mutation ($input: UpdateUserInput!) { updateUser(input: $input) { user { id } } }",
   publish: "mutation ($input: CreatePostInput!) { createPost(input: $input) { post { id slug } } }",
+  upload:
+    "mutation ($input: CreateUploadInput!) {" +
+    " createUpload(input: $input) { upload { id url method headers { name value } } } }",
   comment: "mutation ($input: CreateCommentInput!) { createComment(input: $input) { comment { id } } }",
   delete: "mutation ($input: DeletePostInput!) { deletePost(input: $input) { deletedPostId } }",
 };
+
+interface Upload {
+  id: string;
+  url: string;
+  method: string;
+  headers: { name: string; value: string }[];
+}
 
 /** Waits for a line of a process's output, and returns what its first group matches. */
 async function line(output: Readable, pattern: RegExp) {
@@ -95,6 +105,22 @@ export class Gateway {
   async publish(user: string, title: string, content = "A text.", tags: string[] = [], more: object = {}) {
     type Created = { createPost: { post: { id: string; slug: string } } };
     return (await this.#execute<Created>(user, "publish", { title, content, tags, ...more })).createPost.post;
+  }
+
+  /** Uploads a picture, and returns its id. */
+  async upload(user: string, { mimeType, buffer }: { mimeType: string; buffer: Buffer }) {
+    const { createUpload } = await this.#execute<{ createUpload: { upload: Upload } }>(user, "upload", {
+      contentType: mimeType,
+      size: buffer.length,
+    });
+    const { id, url, method, headers } = createUpload.upload;
+    const response = await fetch(new URL(url, this.own), {
+      method,
+      headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])),
+      body: new Uint8Array(buffer),
+    });
+    if (!response.ok) throw new Error(`upload: status ${response.status}`);
+    return id;
   }
 
   join = (username: string) => this.#execute(username, "join", { username });

@@ -40,15 +40,10 @@ test("a cover is described, replaced, and removed; a draft keeps it", async ({ p
 
 test("covers have their place on cards and posts before they load", async ({ page, gateway }) => {
   await signInAs(page, "ada");
-  await page.goto("/write");
-  await page.getByLabel("Title").fill("Two hundred looms");
-  await page.getByLabel("Text").fill("A text.");
-  const cover = page.getByRole("group", { name: "Cover" });
-  await choose(page, cover.getByRole("button"), [await draw(page, 1200, 630)]);
-  await cover.getByLabel("What the picture shows").fill("Looms");
-  await page.getByRole("button", { name: "Publish" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "Two hundred looms" })).toBeVisible();
-  const { pathname } = new URL(page.url());
+  const upload = await gateway.upload("ada", await draw(page, 1200, 630));
+  const cover = { coverImage: { upload, alt: "Looms" } };
+  const looms = await gateway.publish("ada", "Two hundred looms", "A text.", [], cover);
+  const pathname = `/posts/${looms.slug}`;
   const of = { coverImage: { url: "/avatars/ada.svg", alt: "A letter" } }; // its size is unknown
   const { slug } = await gateway.publish("ada", "A cover of unknown size", "A text.", [], of);
   await gateway.publish("ada", "No cover", "A text.");
@@ -91,61 +86,74 @@ test("covers have their place on cards and posts before they load", async ({ pag
   await expect(cards.first().locator(".cover")).not.toHaveAttribute("loading");
 });
 
-for (const width of [390, 1280]) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test.describe(`${width} px, ${colorScheme}`, () => {
-      test.use({ colorScheme, viewport: { width, height: 900 } });
+test.describe("pages with pictures", () => {
+  test.beforeAll(async ({ browser, gateway }) => {
+    const page = await browser.newPage();
+    const upload = await gateway.upload("grace", await draw(page, 1200, 630));
+    const text = "The loom weaves flowers and leaves, and it is told so by cards. ".repeat(5);
+    await gateway.publish("grace", "Cards", text, ["looms"], { coverImage: { upload, alt: "A disc" } });
+    await page.close();
+  });
 
-      test.afterEach(async ({ page }, { title }) => {
-        await expectAccessible(page);
-        const path = `${shots}/${title.replaceAll(" ", "-")}-${width}-${colorScheme}.png`;
-        if (shots) await page.screenshot({ path, fullPage: title !== "front page" });
-      });
+  for (const width of [390, 1280]) {
+    for (const colorScheme of ["light", "dark"] as const) {
+      test.describe(`${width} px, ${colorScheme}`, () => {
+        test.use({ colorScheme, viewport: { width, height: 900 } });
 
-      test("front page", async ({ page }) => {
-        await page.goto("/");
-        await expect.poll(() => widthOf(page.locator(".cover").first())).toBeGreaterThan(0);
-      });
+        test.afterEach(async ({ page }, { title }) => {
+          await expectAccessible(page);
+          const path = `${shots}/${title.replaceAll(" ", "-")}-${width}-${colorScheme}.png`;
+          if (shots) await page.screenshot({ path, fullPage: title !== "front page" });
+        });
 
-      test("post", async ({ page }) => {
-        await page.goto("/");
-        await page.getByRole("article").filter({ has: page.locator(".cover") }).last().getByRole("heading")
-          .getByRole("link").click();
-        await expect.poll(() => widthOf(page.locator(".post > .cover"))).toBeGreaterThan(0);
-      });
+        test("front page", async ({ page }) => {
+          await page.goto("/");
+          await expect.poll(() => widthOf(page.locator(".cover").first())).toBeGreaterThan(0);
+        });
 
-      test("editor", async ({ page }) => {
-        await signInAs(page, "ada");
-        await page.goto("/write");
-        await page.getByLabel("Title").fill("What a lease teaches about time");
-        await page.getByLabel("Text").fill("A lease is a **promise** with an end.");
-        const cover = page.getByRole("group", { name: "Cover" });
-        await choose(page, cover.getByRole("button"), [await draw(page, 1200, 630)]);
-        await expect(cover.getByRole("button", { name: "Remove" })).toBeVisible();
-        await give(page.getByLabel("Text"), "drop", await draw(page, 400, 300));
-        await page.getByLabel("What the picture shows").last().fill("A disc over a plain");
-        await expect(page.getByRole("button", { name: "Done" })).toBeVisible();
-        await expect(page.getByRole("region", { name: "Preview" }).getByRole("img")).toBeVisible();
-        await page.route("**/uploads/**", () => undefined);
-        await give(page.getByLabel("Text"), "paste", await draw(page, 400, 300));
-        await expect(page.getByRole("progressbar")).toBeVisible();
-      });
+        test("post", async ({ page }) => {
+          await page.goto("/");
+          await page.getByRole("article").filter({ has: page.locator(".cover") }).last().getByRole("heading")
+            .getByRole("link").click();
+          await expect.poll(() => widthOf(page.locator(".post > .cover"))).toBeGreaterThan(0);
+        });
 
-      test("empty editor", async ({ page }) => {
-        await signInAs(page, "ada");
-        await page.goto("/write");
-        await expect(page.getByRole("button", { name: "Add a cover" })).toBeVisible();
-      });
+        test("editor", async ({ page }) => {
+          await signInAs(page, "ada");
+          await page.goto("/write");
+          await page.getByLabel("Title").fill("What a lease teaches about time");
+          await page.getByLabel("Text").fill("A lease is a **promise** with an end.");
+          const cover = page.getByRole("group", { name: "Cover" });
+          await choose(page, cover.getByRole("button"), [await draw(page, 1200, 630)]);
+          await expect(cover.getByRole("button", { name: "Remove" })).toBeVisible();
+          await give(page.getByLabel("Text"), "drop", await draw(page, 400, 300));
+          await page.getByLabel("What the picture shows").last().fill("A disc over a plain");
+          await expect(page.getByRole("button", { name: "Done" })).toBeVisible();
+          await expect(page.getByRole("region", { name: "Preview" }).getByRole("img")).toBeVisible();
+          await page.route("**/uploads/**", () => undefined);
+          await give(page.getByLabel("Text"), "paste", await draw(page, 400, 300));
+          await expect(page.getByRole("progressbar")).toBeVisible();
+          const preview = page.getByRole("region", { name: "Preview" });
+          await expect(preview).toContainText("Uploading…");
+          await expect.poll(() => widthOf(preview.getByRole("img"))).toBeGreaterThan(0);
+        });
 
-      test("picture of the profile", async ({ page }) => {
-        await signInAs(page, "alan");
-        await page.goto("/settings");
-        await choose(page, page.getByRole("button", { name: "Upload a picture" }), [await draw(page, 300, 300)]);
-        await expect(page.getByLabel("Picture")).toHaveValue(/^\/files\//);
+        test("empty editor", async ({ page }) => {
+          await signInAs(page, "ada");
+          await page.goto("/write");
+          await expect(page.getByRole("button", { name: "Add a cover" })).toBeVisible();
+        });
+
+        test("picture of the profile", async ({ page }) => {
+          await signInAs(page, "alan");
+          await page.goto("/settings");
+          await choose(page, page.getByRole("button", { name: "Upload a picture" }), [await draw(page, 300, 300)]);
+          await expect(page.getByLabel("Picture")).toHaveValue(/^\/files\//);
+        });
       });
-    });
+    }
   }
-}
+});
 
 /** The sum of the layout shifts of a page that nobody has touched. */
 function shift() {

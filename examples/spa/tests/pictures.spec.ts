@@ -67,6 +67,7 @@ test("a text that is pasted with a picture of it stays a text", async ({ page })
     const clipboardData = new DataTransfer();
     clipboardData.items.add(new File(["x"], "picture.png", { type: "image/png" }));
     clipboardData.setData("text/plain", "A text.");
+    clipboardData.setData("text/html", "<p>A text.</p>");
     return !area.dispatchEvent(new ClipboardEvent("paste", { bubbles: true, cancelable: true, clipboardData }));
   });
   expect(prevented).toBe(false);

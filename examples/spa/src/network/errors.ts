@@ -76,7 +76,8 @@ export const invalidFields = (error: unknown) =>
 const labels: Record<string, string> = {
   displayName: "Name", avatarUrl: "Picture", bio: "About you", content: "Text",
   seoTitle: "Headline", seoDescription: "Description", canonicalUrl: "Canonical URL",
-  upload: "Cover", alt: "Cover", avatar: "Picture", contentType: "Picture", size: "Picture",
+  coverImage: "Cover", upload: "Cover", url: "Cover", alt: "Cover",
+  avatar: "Picture", contentType: "Picture", size: "Picture",
 };
 
 /** A message after the label of its field. */

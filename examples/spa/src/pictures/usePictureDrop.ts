@@ -20,7 +20,8 @@ export function usePictureDrop(take: (files: File[]) => void) {
     },
     onPaste: (event: ClipboardEvent) => {
       const { files, types } = event.clipboardData;
-      if (files.length === 0 || types.includes("text/plain")) return; // a word processor's text has a picture of it
+      // A word processor's text comes as these three: with a picture of it.
+      if (files.length === 0 || (types.includes("text/plain") && types.includes("text/html"))) return;
       event.preventDefault();
       take([...files]);
     },

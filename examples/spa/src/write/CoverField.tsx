@@ -44,7 +44,7 @@ export function CoverField({ fields: { coverUrl, coverAlt }, onChange, busy, inv
           id="coverAlt"
           dir="auto"
           autoComplete="off"
-          maxLength={500}
+          maxLength={300}
           readOnly={busy}
           value={coverAlt}
           aria-describedby="coverAlt-hint form-error"

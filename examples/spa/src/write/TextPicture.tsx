@@ -54,7 +54,7 @@ export function TextPicture({ n, file, text, onChange, onClose }: Props) {
           id={id}
           dir="auto"
           autoComplete="off"
-          maxLength={500}
+          maxLength={300}
           value={alt}
           aria-describedby={`${id}-hint`}
           onChange={(event) => { describe(event.target.value); }}
@@ -62,7 +62,9 @@ export function TextPicture({ n, file, text, onChange, onClose }: Props) {
         />
         <p id={`${id}-hint`} className="hint">For those who do not see it.</p>
         {path ? (
-          <button type="button" className="button" onClick={close}>Done</button>
+          <div className="actions">
+            <button type="button" className="button" onClick={close}>Done</button>
+          </div>
         ) : (
           <Upload file={file} prepare={fitted} onDone={done} onCancel={cancel} />
         )}

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { graphql, useMutation } from "react-relay/hooks";
 import { useLocation } from "wouter";
 import type { WritePageMutation } from "../__generated__/WritePageMutation.graphql";
@@ -27,6 +28,7 @@ export default function WritePage() {
   const { draft, change, withKey, discard } = useDraft("post", noFields);
   const create = useAction(useMutation<WritePageMutation>(mutation));
   const [, navigate] = useLocation();
+  const [edition, setEdition] = useState(0); // of the form: a new one has no uploads
 
   function send(isDraft: boolean) {
     const { key, ...fields } = withKey();
@@ -41,6 +43,10 @@ export default function WritePage() {
       },
     });
   }
+  function again() {
+    discard();
+    setEdition(edition + 1);
+  }
   const empty = JSON.stringify(postInput(draft)) === JSON.stringify(postInput(noFields));
   const uploading = usePending(draft.content);
   const complete = draft.title !== "" && draft.content !== "" && !invalidTags(draft.tags) && !uploading;
@@ -48,6 +54,7 @@ export default function WritePage() {
     <section className="page wide">
       <PageHeading title="Write a post" hidden />
       <PostForm
+        key={edition}
         fields={draft}
         onChange={change}
         onSubmit={() => { send(false); }}
@@ -60,7 +67,7 @@ export default function WritePage() {
             <button type="button" className="button" disabled={!complete} onClick={() => { send(true); }}>
               Save as a draft
             </button>
-            <button type="button" className="button" onClick={discard}>Discard</button>
+            <button type="button" className="button" onClick={again}>Discard</button>
           </>
         )}
       </PostForm>
