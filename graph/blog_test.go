@@ -206,7 +206,8 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 		so.PollInterval = 5 * time.Millisecond
 	}
 	so.Instance, so.Logger = "test", testkit.Logger()
-	if so.Files, err = files.NewFolder(t.TempDir(), files.Options{Clock: func() time.Time { return epoch }}); err != nil {
+	so.Files, err = files.NewFolder(t.TempDir(), files.Options{Clock: func() time.Time { return epoch }})
+	if err != nil {
 		t.Fatal(err)
 	}
 	open := func(account *cosmos.Account, so store.Options) *store.Store {

@@ -95,7 +95,7 @@ func TestPayloadEdges(t *testing.T) {
 // The schema documents every code and every reason that an error can have, and no other.
 func TestErrors_InTheSchema(t *testing.T) {
 	for enum, declared := range map[string][]string{
-		"ErrorCode": errorCodes(t), "ErrorReason": constants(t, "../store/blog/reason.go", "Reason"),
+		"ErrorCode": errorCodes(t), "ErrorReason": constants(t, "../store/blog/errors.go", "Reason"),
 	} {
 		var documented []string
 		for _, v := range readSchema(t).Types[enum].EnumValues {

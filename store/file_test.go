@@ -209,7 +209,8 @@ func TestFiles_Life(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantStored("after the deletion of the other post with the picture", avatar, inDraft)
-	if _, err := g.UpdateUser(t.Context(), ada.UserID, store.UserEdit{AvatarURL: store.Optional{Set: true}}); err != nil {
+	if _, err := g.UpdateUser(t.Context(), ada.UserID,
+		store.UserEdit{AvatarURL: store.Optional{Set: true}}); err != nil {
 		t.Fatal(err)
 	}
 	stop()

@@ -111,7 +111,7 @@ var schemas = map[string]func() any{
 // TestSchemas_VersionOfTypes: the client of each type's module requests the API version that schemas names.
 func TestSchemas_VersionOfTypes(t *testing.T) {
 	requests := regexp.MustCompile(`urlPath := "[^"]*(/providers/[^"]+)"|"api-version", "([^"]+)"`)
-	ids := regexp.MustCompile(`/\{[^}]+\}|/default\b`) // the names of resources
+	ids := regexp.MustCompile(`/\{[^}]+\}|/default\b`)                      // the names of resources
 	found := map[string]bool{"Microsoft.Monitor/accounts@2023-04-03": true} // the client requests its preview
 	packages := map[string]bool{}
 	for _, schema := range schemas {

@@ -21,7 +21,8 @@ import (
 	"byline/store/files"
 )
 
-// upload uploads a picture of a user, 12 pixels wide and 7 high, and returns the path of its file and its size in bytes.
+// upload uploads a picture of a user, 12 pixels wide and 7 high, and returns the path of its file and its size in
+// bytes.
 func upload(t *testing.T, to *files.Files, userID string) (path string, size int) {
 	t.Helper()
 	var b bytes.Buffer

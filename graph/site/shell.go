@@ -27,8 +27,8 @@ const (
 )
 
 // readShell reads the shell from a file of the front end. Its title, its description, and what it shows without
-// JavaScript give way to those of pages. Its scripts may connect to more origins, and pictures may come from others than
-// those with https.
+// JavaScript give way to those of pages. Its scripts may connect to more origins, and pictures may come from others
+// than those with https.
 func readShell(dir fs.FS, name string, connect, pictures []string) (s shell, err error) {
 	raw, err := fs.ReadFile(dir, name)
 	if err != nil {

@@ -36,8 +36,8 @@ type Options struct {
 	// SignIn are the origins of which the front end requests tokens, such as https://login.example.
 	SignIn []string
 
-	// Pictures are the origins, besides the site's own, to which the front end sends pictures, and which serve them, such
-	// as https://account.blob.core.windows.net.
+	// Pictures are the origins, besides the site's own, to which the front end sends pictures, and which serve them,
+	// such as https://account.blob.core.windows.net.
 	Pictures []string
 
 	// Deleted reports whether the post at a slug has been deleted, as long as that is known.
@@ -98,7 +98,8 @@ func New(o Options) (*Site, error) {
 		responses: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_site_responses_total",
 			Help: "Responses of the site, by what was requested and the status."}, []string{"page", "code"})}
 	o.Metrics.MustRegister(s.responses)
-	if s.shell, err = readShell(o.Dir, m.Shell, slices.Concat(m.Connect, o.SignIn, o.Pictures), o.Pictures); err != nil {
+	s.shell, err = readShell(o.Dir, m.Shell, slices.Concat(m.Connect, o.SignIn, o.Pictures), o.Pictures)
+	if err != nil {
 		return nil, err
 	}
 	if o.CacheBytes > 0 {

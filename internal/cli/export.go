@@ -36,7 +36,8 @@ func (c *exportCommand) Run(ctx context.Context, s console.Streams) error {
 	if c.BackgroundRU > 0 {
 		ctx = cosmos.NewRate(float64(c.BackgroundRU)).Limit(ctx)
 	}
-	return viewsFlags{Flags: c.Flags, FilesFlags: c.FilesFlags}.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
+	blogFlags := viewsFlags{Flags: c.Flags, FilesFlags: c.FilesFlags}
+	return blogFlags.withBlog(ctx, s, func(st *store.Store, m *console.Progress) (err error) {
 		id, err := st.UserIDOf(ctx, c.User)
 		if err == nil && id == "" {
 			err = fmt.Errorf("--user %q: no user has this name", c.User)

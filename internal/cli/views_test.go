@@ -39,7 +39,8 @@ func TestProjections_FeedOfFourPartitions(t *testing.T) {
 	for partitions, want := range map[int]blog.Code{0: blog.Conflict, 4: ""} {
 		flags.FeedPartitions = partitions
 		ran := false
-		err := viewsFlags{Flags: flags, FilesFlags: account.FilesFlags{FilesQuota: 1}}.withBlog(t.Context(), console.Streams{Stderr: io.Discard, Log: log},
+		of := viewsFlags{Flags: flags, FilesFlags: account.FilesFlags{FilesQuota: 1}}
+		err := of.withBlog(t.Context(), console.Streams{Stderr: io.Discard, Log: log},
 			func(st *store.Store, _ *console.Progress) error {
 				return withProjections(t.Context(), st, func() error {
 					ran = true

@@ -7,7 +7,7 @@ import (
 )
 
 // FileID is the id of a picture, and its name: its owner's id, 80 random bits, its size, and an extension for its type,
-// as in "USER.RANDOMSIZE.png". So whoever has an id knows without a read who may use the file, and how much it takes.
+// as in "USER.RANDOMSIZE.png". So an id tells without a read who may use the file and how much it takes.
 type FileID string
 
 // FilePrefix begins the paths of files on the server.

@@ -91,7 +91,8 @@ const (
 	public  place = "files"
 )
 
-// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or a check, or bugs.
+// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or a check, or
+// bugs.
 type storage interface {
 	// sign returns the address and the headers of a PUT request that creates an upload.
 	sign(ctx context.Context, id blog.FileID, expires time.Time) (url string, headers []Header, err error)
@@ -99,8 +100,8 @@ type storage interface {
 	// check calls f with a file, and returns its error.
 	check(ctx context.Context, id blog.FileID, f check) error
 
-	// publish calls f with an upload, and moves it to the files if f returns nil. The bytes that it moves are those that
-	// f has read. It returns errExists if there is a file with the id.
+	// publish calls f with an upload, and moves it to the files if f returns nil. The bytes that it moves are those
+	// that f has read. It returns errExists if there is a file with the id.
 	publish(ctx context.Context, id blog.FileID, f check) error
 
 	// list returns the first pageSize blobs of a place, in the order of ids, whose ids have the prefix and are greater

@@ -75,9 +75,9 @@ func (p *postDeletions) update(ctx context.Context, postID string) error {
 	return err
 }
 
-// deleteEntriesAndFiles deletes the entries of a deleted post in timelines, and the files that no other post uses. Then
-// it deletes the tags and files of its tombstone, by which they were found. It reports whether the tombstone has changed
-// meanwhile.
+// deleteEntriesAndFiles deletes the entries of a deleted post in timelines, and the files that no other post uses.
+// Then it deletes the tags and files of its tombstone, by which they were found. It reports whether the tombstone has
+// changed meanwhile.
 func (d *deletion) deleteEntriesAndFiles(ctx context.Context, p *postDeletions, raw []byte) (changed bool, err error) {
 	const op = "delete entries and files of a post"
 	post, err := blog.DecodePostOrTombstone(op, raw)

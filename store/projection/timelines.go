@@ -26,7 +26,7 @@ import (
 //
 // A process that was paused may create or delete an entry after another has handled a newer version of the post. So the
 // handler then reads the post again, from the primary replica, and undoes what does not fit the newer version. If it is
-// killed before, whoever handles its changes again compares the entries, also of versions that it has cached.
+// killed before, the next owner of the range compares the entries, also of versions that it has cached.
 
 // timelineView is the view of the entries of posts in timelines; see entries.go.
 type timelineView struct {

@@ -19,8 +19,8 @@ type Covers struct {
 	Store *store.Store // has the posts that were loaded before, with their covers
 }
 
-// of returns the CoverURL of a user's article: that of the post, if it exists, or of a new file, which is drawn and then
-// uploaded and published as its author would. "" if the user has no article.
+// of returns the CoverURL of a user's article: that of the post, if it exists, or of a new file, which is drawn and
+// then uploaded and published as its author would. "" if the user has no article.
 func (c *Covers) of(ctx context.Context, b *Blog, user int) (string, error) {
 	if c == nil || b.article(user, 0) == nil {
 		return "", nil

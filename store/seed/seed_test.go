@@ -456,7 +456,8 @@ func TestPostID(t *testing.T) {
 	}
 }
 
-// TestLoad_Covers: each article of the demo blog has a picture of its own, with a description. A second load keeps them.
+// TestLoad_Covers: each article of the demo blog has a picture of its own, with a description. A second load keeps
+// them.
 func TestLoad_Covers(t *testing.T) {
 	testkit.Heavy(t)
 	w := newWorld(t, emulator.Options{})

@@ -361,7 +361,8 @@ func tags(c canvas, r *rand.Rand) {
 			if j == 0 {
 				strong = with
 			}
-			add(line(15, point{x + 48, y + 140 + 46*float64(j)}, point{x + 48 + length, y + 140 + 46*float64(j)}), strong)
+			row := y + 140 + 46*float64(j)
+			add(line(15, point{x + 48, row}, point{x + 48 + length, row}), strong)
 		}
 	}
 }
@@ -442,7 +443,8 @@ func cups(c canvas, r *rand.Rand) {
 		if i > 3 {
 			for j := range 2 {
 				from := center.plus(-18+36*float64(j), -62)
-				c.fill(line(5, curve(from, from.plus(14, -10), from.plus(-14, -18), from.plus(2, -28))...), mixed(teal, paper, 0.35))
+				steam := curve(from, from.plus(14, -10), from.plus(-14, -18), from.plus(2, -28))
+				c.fill(line(5, steam...), mixed(teal, paper, 0.35))
 			}
 		}
 	}
@@ -459,8 +461,8 @@ func cables(c canvas, r *rand.Rand) {
 	height := func(i int) float64 { return 85 + 115*float64(i) }
 	for i, with := range inks {
 		from, to := point{-20, height(i)}, point{1220, height(order[i])}
-		way := append([]point{from}, curve(point{300, from.y}, point{610, from.y}, point{590, to.y}, point{900, to.y})...)
-		way = append(way, to)
+		crossing := curve(point{300, from.y}, point{610, from.y}, point{590, to.y}, point{900, to.y})
+		way := append(append([]point{from}, crossing...), to)
 		shadow := line(30, way...).moved(5, 9)
 		c.fill(shadow, faint(brick, 0.22))
 		c.fill(line(30, way...), with)
@@ -473,7 +475,8 @@ func cables(c canvas, r *rand.Rand) {
 			c.fill(rounded(end.x, end.y-36, 26, 74, 8), with)
 			c.fill(rectangle(end.x+14, end.y-36, 14, 74), cream)
 			c.fill(line(10, point{end.x + 46, end.y - 11}, point{end.x + 104, end.y - 11}), navy)
-			c.fill(line(10, point{end.x + 46, end.y + 13}, point{end.x + 46 + float64(24+5*i), end.y + 13}), mixed(sand, navy, 0.25))
+			c.fill(line(10, point{end.x + 46, end.y + 13}, point{end.x + 46 + float64(24+5*i), end.y + 13}),
+				mixed(sand, navy, 0.25))
 		}
 	}
 }
