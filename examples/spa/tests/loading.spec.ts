@@ -24,6 +24,7 @@ test("the first visit on fast 3G", async ({ page }) => {
 
   await page.goto("/");
   await expect(page.getByRole("article")).toHaveCount(10);
+  const requests = [...graphql]; // until the page is there
   const { metrics } = await client.send("Performance.getMetrics");
   const metric = (name: string) => metrics.find((metric) => metric.name === name)?.value ?? 0;
   // How long the page's thread has waited for a processor.
@@ -32,10 +33,10 @@ test("the first visit on fast 3G", async ({ page }) => {
   const { lcp, shift } = await page.evaluate(lastPaint);
   const kB = Object.fromEntries([...bytes].map(([type, n]) => [type, Math.round(n / 1000)]));
   console.log(`LCP ${lcp} ms, of which ${waited} ms waiting for a processor; shift ${shift.toFixed(3)};`);
-  console.log(`${graphql.length} GraphQL request; kB ${JSON.stringify(kB)}`);
+  console.log(`${requests.length} GraphQL request; kB ${JSON.stringify(kB)}`);
 
-  expect(graphql).toHaveLength(1);
-  expect(graphql[0]).toContain("documentId="); // by GET, with the hash of the document
+  expect(requests).toHaveLength(1);
+  expect(requests[0]).toContain("documentId="); // by GET, with the hash of the document
   expect(lcp - waited).toBeLessThan(1500);
   expect(beforeFont).toHaveLength(1);
   expect(beforeFont[0]).toBeGreaterThan(100_000); // it takes no bandwidth from the code
