@@ -146,6 +146,31 @@ func cover(input graphql.Omittable[*model.CoverImageInput]) (url, alt *string, e
 	return &address, new(optional(c.Alt).Value), nil
 }
 
+// coverField returns the field of an input that names the picture of a post.
+func coverField(input graphql.Omittable[*model.CoverImageInput]) string {
+	if c := input.Value(); c != nil && c.Upload.Value() != nil {
+		return "coverImage.upload"
+	}
+	return "coverImage.url"
+}
+
+// inField returns an error of the store, or several, with a field instead of what the store calls it.
+func inField(field, stored string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, err := range joined.Unwrap() {
+			all = append(all, inField(field, stored, err))
+		}
+		return errors.Join(all...)
+	}
+	if e, ok := err.(*blog.Error); ok && e.Field == stored {
+		renamed := *e
+		renamed.Field = field
+		return &renamed
+	}
+	return err
+}
+
 // addressOf returns the address of a picture that is given as an upload, in a field, or as a URL.
 func addressOf(field string, upload *string, url graphql.Omittable[*string]) (string, error) {
 	address := optional(url).Value

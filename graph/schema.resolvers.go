@@ -94,6 +94,9 @@ func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUse
 	}
 	user, err := r.store.UpdateUser(ctx, viewerID(ctx), edit)
 	if err != nil {
+		if input.Avatar.Value() != nil {
+			err = inField("avatar", "avatarUrl", err)
+		}
 		return nil, inputErrors(ctx, r.explainRefusal(ctx, err))
 	}
 	shown := names.From(ctx)
@@ -145,7 +148,7 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	}
 	post, err := create(ctx, n)
 	if err != nil {
-		return nil, inputErrors(ctx, err)
+		return nil, inputErrors(ctx, inField(coverField(input.CoverImage), "coverImage", err))
 	}
 	edge := r.postEdge(ctx, post)
 	return &model.CreatePostPayload{Post: edge.Node, PostEdge: edge}, nil
@@ -166,6 +169,7 @@ func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePos
 	}
 	post, err := r.store.EditPost(ctx, viewerID(ctx), postID, edit)
 	if err != nil {
+		err = inField(coverField(input.CoverImage), "coverImage", err)
 		return nil, inputErrors(ctx, r.explainRefusal(ctx, err))
 	}
 	return &model.UpdatePostPayload{Post: primePost(ctx, post)}, nil

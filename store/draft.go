@@ -187,9 +187,6 @@ func (s *postStore) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, err
 	if err != nil {
 		return nil, err
 	}
-	if err := s.publishFiles(ctx, op, n.AuthorID, &n.CoverURL, &n.Content); err != nil {
-		return nil, err
-	}
 	d, digest := n.post(newPostID(n.Key, blog.TypeDraft, n.AuthorID), author, s.now()), n.digest()
 	d.IsDraft = true
 	if n.Key != "" {
@@ -198,6 +195,9 @@ func (s *postStore) CreateDraft(ctx context.Context, n NewPost) (*blog.Post, err
 		}
 	}
 	if err := s.checkDrafts(ctx, op, author.UserID); err != nil {
+		return nil, err
+	}
+	if err := s.publishFiles(ctx, op, d, nil); err != nil {
 		return nil, err
 	}
 	item := blog.NewDraftItem(d)
@@ -319,6 +319,9 @@ func (s *postStore) editDraft(
 			return d.Post, nil
 		}
 		edited.Revision++
+		if err := s.publishFiles(ctx, op, edited, d.Files); err != nil {
+			return nil, err
+		}
 		err = s.replaceDraft(ctx, d, edited)
 		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			continue

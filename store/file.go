@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,32 +42,27 @@ func noFiles(op string) error {
 // filesAtOnce is how many files of a text are published at a time.
 const filesAtOnce = 8
 
-// publishFiles publishes the files of a user that a post is about to use: its picture, to whose URL it adds the
-// dimensions, and those of its text. cover and content may be nil or "". What does not become part of a post after all
-// is deleted like other files that nothing uses.
-func (b *base) publishFiles(ctx context.Context, op, userID string, cover, content *string) error {
+// publishFiles publishes the files that a post or draft, which its author is about to write, uses and has not used
+// before: its picture, in whose CoverURL it replaces the path by the id and the dimensions, and those of its text. What
+// does not become part of the post after all is deleted like other files that nothing uses.
+func (b *base) publishFiles(ctx context.Context, op string, p *blog.Post, had []string) error {
 	var errs []error
-	if cover != nil {
-		if id, ok := blog.FileOf(*cover); ok {
-			picture, err := b.publishFile(ctx, op, userID, "coverImage", id)
-			*cover, errs = blog.CoverURL(id, picture.Width, picture.Height), append(errs, err)
-		}
+	if id, ok := blog.FileOf(p.CoverURL); ok {
+		picture, err := b.publishFile(ctx, op, p.UserID, "coverImage", id)
+		p.CoverURL, errs = blog.CoverURL(id, picture.Width, picture.Height), append(errs, err)
 	}
-	if content != nil {
-		ids := blog.FilesIn(*content)
-		failed := make([]error, len(ids))
-		var g errgroup.Group
-		g.SetLimit(filesAtOnce)
-		for i, id := range ids {
-			g.Go(func() error {
-				_, failed[i] = b.publishFile(ctx, op, userID, "content", blog.FileID(id))
-				return nil
-			})
-		}
-		_ = g.Wait() // the errors are in failed
-		errs = append(errs, failed...)
+	ids := slices.DeleteFunc(blog.FilesIn(p.Content), func(id string) bool { return slices.Contains(had, id) })
+	failed := make([]error, len(ids))
+	var g errgroup.Group
+	g.SetLimit(filesAtOnce)
+	for i, id := range ids {
+		g.Go(func() error {
+			_, failed[i] = b.publishFile(ctx, op, p.UserID, "content", blog.FileID(id))
+			return nil
+		})
 	}
-	return errors.Join(errs...)
+	_ = g.Wait() // the errors are in failed
+	return errors.Join(append(errs, failed...)...)
 }
 
 // publishFile publishes a file that a user is about to use in a field.

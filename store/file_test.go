@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,16 +43,16 @@ func newGallery(t *testing.T) *gallery {
 	if g.files, err = files.NewFolder(g.dir, files.Options{Clock: g.now}); err != nil {
 		t.Fatal(err)
 	}
-	g.Store = g.instance(g.Wire)
+	g.Store = g.instance(g.Wire, t.Context().Done())
 	return g
 }
 
 func (g *gallery) now() time.Time { return time.Now().Add(time.Duration(g.ahead.Load())) }
 
-// instance returns another instance, whose requests pass through a wire.
-func (g *gallery) instance(wire *storetest.Wire) *store.Store {
+// instance returns another instance, whose requests pass through a wire until done is closed.
+func (g *gallery) instance(wire *storetest.Wire, done <-chan struct{}) *store.Store {
 	g.T.Helper()
-	s, err := store.New(g.NewAccount(cosmos.Options{Transport: wire}), store.Options{Database: g.Database, Clock: g.now,
+	s, err := store.New(g.NewAccount(cosmos.Options{Transport: wire, Done: done}), store.Options{Database: g.Database, Clock: g.now,
 		Instance: "test", Files: g.files, PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()})
 	if err != nil {
 		g.T.Fatal(err)
@@ -317,20 +319,23 @@ func TestFiles_DeleteUser(t *testing.T) {
 	}
 	for range kills {
 		killed := make(chan struct{})
-		left := 1 + random.IntN(60)
+		var left atomic.Int64
+		left.Store(1 + random.Int64N(60))
+		ctx, cancel := context.WithCancel(t.Context())
 		wire := &storetest.Wire{To: g.Wire}
 		wire.Intercept(func(*http.Request) error {
-			if left--; left == 0 {
+			n := left.Add(-1)
+			if n == 0 {
 				close(killed)
 			}
-			if left <= 0 {
+			if n <= 0 {
 				return errors.New("killed")
 			}
 			return nil
 		})
-		ctx, cancel := context.WithCancel(t.Context())
+		s := g.instance(wire, ctx.Done())
 		done := make(chan error, 1)
-		go func() { done <- g.instance(wire).Run(ctx) }()
+		go func() { done <- s.Run(ctx) }()
 		testkit.Receive(t, killed)
 		cancel()
 		if err := testkit.Receive(t, done); err != nil {
@@ -448,6 +453,147 @@ func TestFiles_Costs(t *testing.T) {
 		t.Logf("%-18s %7.2f RU, with a picture %7.2f: %.3f times", operation, plain, got, got/plain)
 		if got > 1.03*plain {
 			t.Errorf("%s costs %.3f times as much with a picture", operation, got/plain)
+		}
+	}
+}
+
+// between calls do before a query that finds which files are used: that of posts or that of drafts.
+func (g *gallery) between(query string, do func()) *storetest.Wire {
+	wire := &storetest.Wire{To: g.Wire}
+	var once sync.Once
+	wire.Intercept(func(r *http.Request) error {
+		if r.Body == nil || r.Method != http.MethodPost {
+			return nil
+		}
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if strings.Contains(string(body), "c.coverUrl") && strings.Contains(string(body), query) {
+			once.Do(do)
+		}
+		return err
+	})
+	return wire
+}
+
+// A draft is published while a sweep reads what uses its picture.
+func TestFiles_PublishedDuringSweep(t *testing.T) {
+	g := newGallery(t)
+	ada := g.AddUser("ada")
+	for _, query := range []string{"c.filesOf", "@type"} {
+		cover := g.upload(ada, 1)
+		d, err := g.CreateDraft(t.Context(),
+			store.NewPost{AuthorID: ada.UserID, Title: "d", Content: "c", CoverURL: cover.Path()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writer := g.Store
+		g.Store = g.instance(g.between(query, func() {
+			if _, err := writer.PublishPost(t.Context(), ada.UserID, d.ID); err != nil {
+				t.Error(err)
+			}
+		}), t.Context().Done())
+		g.sweep()
+		g.Store = writer
+		g.wantStored("a file of what was published before the query "+query, cover)
+		if err := g.DeletePost(t.Context(), ada.UserID, d.ID); err != nil {
+			t.Fatal(err)
+		}
+		g.ahead.Add(int64(2 * blog.MaxWriteTime))
+		stop := g.Start()
+		g.wantStored("after the deletion")
+		stop()
+	}
+}
+
+// A post uses a picture again while a job deletes it with another post.
+func TestFiles_UsedDuringDeletion(t *testing.T) {
+	g := newGallery(t)
+	ada := g.AddUser("ada")
+	cover := g.upload(ada, 1)
+	n := store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", CoverURL: cover.Path()}
+	p, err := g.CreatePost(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.DeletePost(t.Context(), ada.UserID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	g.ahead.Add(int64(2 * blog.MaxWriteTime))
+	writer, used := g.Store, make(chan struct{})
+	g.Store = g.instance(g.between("c.filesOf", func() {
+		defer close(used)
+		if _, err := writer.CreatePost(t.Context(), n); err != nil {
+			t.Error(err)
+		}
+	}), t.Context().Done())
+	stop := g.Start()
+	testkit.Receive(t, used)
+	testkit.Until(t, func() error {
+		all, err := writer.Views().Jobs(t.Context())
+		if len(all) > 0 {
+			g.ahead.Add(int64(blog.MaxWriteTime))
+			err = errors.Join(err, fmt.Errorf("%d jobs", len(all)))
+		}
+		return err
+	})
+	stop()
+	g.Store = writer
+	g.wantStored("the picture of the other post", cover)
+}
+
+// A retry with an idempotency key returns the first post, or draft, although its picture was removed and is deleted.
+func TestFiles_IdempotencyKey(t *testing.T) {
+	g := newGallery(t)
+	ada := g.AddUser("ada")
+	for what, create := range map[string]func(context.Context, store.NewPost) (*blog.Post, error){
+		"post": g.CreatePost, "draft": g.CreateDraft,
+	} {
+		n := store.NewPost{AuthorID: ada.UserID, Title: "t", Content: "c", CoverURL: g.upload(ada, 1).Path(), Key: "k"}
+		p, err := create(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := create(t.Context(), n); err != nil || again.ID != p.ID {
+			t.Errorf("the same %s: %v, %v", what, again, err)
+		}
+		if _, err := g.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{CoverURL: new("")}); err != nil {
+			t.Fatal(err)
+		}
+		g.sweep()
+		g.wantStored("after a day")
+		if again, err := create(t.Context(), n); err != nil || again.ID != p.ID {
+			t.Errorf("the same %s a day later: %v, %v", what, again, err)
+		}
+	}
+}
+
+// An edit reads only files that the post has not used before, and the same picture is no change.
+func TestFiles_Edit(t *testing.T) {
+	g := newGallery(t)
+	ada := g.AddUser("ada")
+	cover, inText := g.upload(ada, 1), g.upload(ada, 2)
+	n := store.NewPost{AuthorID: ada.UserID, Title: "t", Content: pictureOf(inText), CoverURL: cover.Path()}
+	for what, create := range map[string]func(context.Context, store.NewPost) (*blog.Post, error){
+		"post": g.CreatePost, "draft": g.CreateDraft,
+	} {
+		p, err := create(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(g.dir, "files"), filepath.Join(g.dir, "away")); err != nil {
+			t.Fatal(err)
+		}
+		same, err := g.EditPost(t.Context(), ada.UserID, p.ID, store.PostEdit{CoverURL: new(cover.Path())})
+		if err != nil || same.Version != 1 || *same.CoverImage().Width != 1 {
+			t.Errorf("%s with the same picture: %+v, %v", what, same, err)
+		}
+		edited, err := g.EditPost(t.Context(), ada.UserID, p.ID,
+			store.PostEdit{Content: new(pictureOf(inText) + " more"), CoverURL: new(cover.Path())})
+		if err != nil || edited.Version != 2 {
+			t.Errorf("%s with another text: %+v, %v", what, edited, err)
+		}
+		if err := os.Rename(filepath.Join(g.dir, "away"), filepath.Join(g.dir, "files")); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -391,7 +391,7 @@ func (e PostEdit) isEmpty() bool {
 func (e PostEdit) of(p *blog.Post, date blog.Date) (edited *blog.Post, differs bool) {
 	c := *p
 	for _, t := range blog.PostTexts {
-		if text := *inputOf[*string](&e, t); text != nil {
+		if text := *inputOf[*string](&e, t); text != nil && !(t.Picture && p.HasCover(*text)) {
 			differs = differs || *t.Of(p) != *text
 			*t.Of(&c) = *text
 		}

@@ -87,9 +87,6 @@ func (s *postStore) CreatePost(ctx context.Context, n NewPost) (*blog.Post, erro
 		return nil, err
 	}
 	n = n.normalized()
-	if err := s.publishFiles(ctx, op, n.AuthorID, &n.CoverURL, &n.Content); err != nil {
-		return nil, err
-	}
 	for try := range maxIDTries {
 		post, err := s.tryCreatePost(ctx, op, n, try)
 		if err != errIDTaken {
@@ -124,6 +121,11 @@ func (s *postStore) tryCreatePost(ctx context.Context, op string, n NewPost, try
 	if other != nil {
 		return s.postOfKey(ctx, op, item, other, nil)
 	}
+	if err := s.publishFiles(ctx, op, post, nil); err != nil {
+		return s.firstPostOr(ctx, op, n, item, err)
+	}
+	item.CoverURL = post.CoverURL
+	item.UseFiles(item.Files)
 	if err = s.createPost(ctx, item, text); cosmos.HasStatus(err, http.StatusConflict) {
 		return s.firstPost(ctx, op, item)
 	}
@@ -194,6 +196,21 @@ func (s *postStore) firstPost(ctx context.Context, op string, item blog.PostItem
 		s.updateRecent(ctx, first)
 	}
 	return first, err
+}
+
+// firstPostOr returns the post of an earlier attempt with the idempotency key of a new post whose files cannot be
+// published, as the earlier one may have been edited since; without one, err.
+func (s *postStore) firstPostOr(
+	ctx context.Context, op string, n NewPost, item blog.PostItem, err error,
+) (*blog.Post, error) {
+	if n.Key == "" {
+		return nil, err
+	}
+	raw, text, readErr := s.readItems(ctx, op, item.ID)
+	if raw == nil || readErr != nil {
+		return nil, err
+	}
+	return s.postOfKey(ctx, op, item, raw, text)
 }
 
 // updateRecent writes the summaries of a post that is younger than blog.MaxWriteTime.

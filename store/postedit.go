@@ -33,13 +33,10 @@ func (s *postStore) EditPost(ctx context.Context, userID, postID string, e PostE
 	if err := s.authors.check(ctx, op, userID); err != nil {
 		return nil, err
 	}
-	if err := s.publishFiles(ctx, op, userID, e.CoverURL, e.Content); err != nil {
-		return nil, err
-	}
 	for range maxEditTries {
 		date := s.now()
 		post, err := s.editPost(ctx, op, userID, postID, e, date)
-		if blog.CodeOf(err) != blog.NotFound {
+		if !isNoPost(err) {
 			return post, err
 		}
 		if post, err = s.editDraft(ctx, userID, postID, e, date); err != errPublished {
@@ -47,6 +44,12 @@ func (s *postStore) EditPost(ctx context.Context, userID, postID string, e PostE
 		}
 	}
 	return nil, changedMeanwhile(op)
+}
+
+// isNoPost reports whether an error says that a post does not exist, rather than a file that it is to use.
+func isNoPost(err error) bool {
+	var e *blog.Error
+	return errors.As(err, &e) && e.Code == blog.NotFound && e.Field == ""
 }
 
 // items returns what a post is stored as after an edit. text is nil unless the edit sets a long one.
@@ -59,7 +62,6 @@ func (e PostEdit) items(before blog.PostItem, edited *blog.Post) (after blog.Pos
 		after.Content, after.ReadingMinutes, after.TextDigest = item.Content, item.ReadingMinutes, item.TextDigest
 		after.Files = item.Files
 	}
-	after.UseFiles(after.Files)
 	return after, text
 }
 
@@ -96,6 +98,11 @@ func (s *postStore) editPost(
 		if !differs {
 			return whole, nil
 		}
+		if err := s.publishFiles(ctx, op, edited, post.Files); err != nil {
+			return nil, err
+		}
+		after.CoverURL = edited.CoverURL
+		after.UseFiles(after.Files)
 		raw, err := s.writeEdit(ctx, before, after, text, textLost)
 		if err == errTextLost {
 			textLost = true

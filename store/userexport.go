@@ -121,7 +121,7 @@ func (e *exporter) exportFiles(ctx context.Context, userID string) (ExportPage, 
 	}
 	all, err := e.o.Files.OfUser(ctx, userID)
 	for _, f := range all {
-		item, _ := json.Marshal(exportedFile{f.ID, f.ID.Path(), f.ID.Type(), f.ID.Size(), blog.NewDate(f.CreatedAt)})
+		item, _ := json.Marshal(exportedFile{f.ID, f.ID.Path(), f.ID.Type(), f.ID.Size(), blog.NewDate(f.Date)})
 		page.Items = append(page.Items, item)
 	}
 	return page, err
@@ -133,7 +133,7 @@ type exportedFile struct {
 	Path        string      `json:"path"`
 	ContentType string      `json:"contentType"`
 	Size        int64       `json:"size"` // bytes
-	CreatedAt   blog.Date   `json:"creationDate"`
+	Date        blog.Date   `json:"date"` // of the last use
 }
 
 func invalidPosition(op string, err error) error {

@@ -2109,7 +2109,7 @@ type CreateUploadPayload {
   upload: Upload!
 }
 
-"Where to send the bytes of a picture. It works once, for bytes of the type and size that were given."
+"Where to send the bytes of a picture. It works once. Bytes of another type or size than were given are refused, at the latest when they are used."
 type Upload {
   "The id to use the picture by: as ` + "`" + `upload` + "`" + ` of a cover, as ` + "`" + `avatar` + "`" + ` of a user, or in Markdown as ` + "`" + `![what it shows](/files/ID)` + "`" + `."
   id: ID!

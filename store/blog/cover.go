@@ -33,6 +33,12 @@ func (p *Post) CoverImage() *CoverImage {
 	return c
 }
 
+// HasCover reports whether the picture of the post is the file at an address.
+func (p *Post) HasCover(address string) bool {
+	id, ok := CoverFile(p.UserID, p.CoverURL)
+	return ok && id.Path() == address
+}
+
 // CoverURL returns the Post.CoverURL of a file of the author: its id without the owner, as every list reads it, and its
 // width and height, as in "RANDOMSIZE.png#1200x630".
 func CoverURL(id FileID, width, height int32) string {

@@ -26,7 +26,7 @@ func NewDraftItem(p *Post) DraftItem {
 // Whole returns the draft with its text, and of the byline only the user's id.
 func (i *DraftItem) Whole() *Post {
 	p := i.Post
-	p.Derived = &Derived{}
+	p.Derived, p.Files = &Derived{}, i.UsedFiles()
 	p.ID, p.ReadingMinutes, p.IsDraft, p.Publishing = i.PostID, 0, true, i.Publishing
 	if i.SummaryItem.Truncated {
 		p.Content = i.Text

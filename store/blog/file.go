@@ -79,7 +79,8 @@ const fileIDPattern = `[A-Za-z0-9_-]{1,64}\.[` + idAlphabet + `]{21}\.(?:png|jpg
 
 var (
 	wholeFileID = regexp.MustCompile(`^` + fileIDPattern + `$`)
-	filePath    = regexp.MustCompile(regexp.QuoteMeta(FilePrefix) + fileIDPattern)
+	// filePath does not match within an absolute URL.
+	filePath = regexp.MustCompile(`(?:^|[\s(<"'=])(` + regexp.QuoteMeta(FilePrefix) + fileIDPattern + `)`)
 )
 
 // FilesIn returns the ids of the files whose paths a text has, each once.
@@ -87,8 +88,8 @@ func FilesIn(text string) (ids []string) {
 	if !strings.Contains(text, FilePrefix) {
 		return nil
 	}
-	for _, path := range filePath.FindAllString(text, -1) {
-		if id, ok := FileOf(path); ok && !slices.Contains(ids, string(id)) {
+	for _, match := range filePath.FindAllStringSubmatch(text, -1) {
+		if id, ok := FileOf(match[1]); ok && !slices.Contains(ids, string(id)) {
 			ids = append(ids, string(id))
 		}
 	}

@@ -56,8 +56,9 @@ func TestFileID_Valid(t *testing.T) {
 func TestFilesIn(t *testing.T) {
 	a, _ := blog.NewFileID("ada", "image/png", 5, [10]byte{1})
 	b, _ := blog.NewFileID("bob_2", "image/jpeg", 6, [10]byte{2})
+	c, _ := blog.NewFileID("of-another-server", "image/png", 5, [10]byte{3})
 	text := "Look: ![a](" + a.Path() + ") and ![b](<" + b.Path() + "> \"title\"), again " + a.Path() +
-		"\n\n[ref]: " + b.Path() + "\n/files/none.png"
+		"\n\n[ref]: " + b.Path() + "\n/files/none.png https://other.example" + c.Path()
 	if got := blog.FilesIn(text); !slices.Equal(got, []string{string(a), string(b)}) {
 		t.Errorf("%q", got)
 	}

@@ -284,6 +284,12 @@ func testOtherBytes(p *place) {
 		if status := p.send(u, sent, nil); status != http.StatusCreated {
 			p.t.Fatalf("%d bytes: status %d", len(sent), status)
 		}
+		if n, err := p.DeleteUploads(p.t.Context(), time.Time{}); n != 1 || err != nil {
+			p.t.Errorf("%d bytes: %d deleted, %v", len(sent), n, err)
+		}
+		if status := p.send(u, sent, nil); status != http.StatusCreated {
+			p.t.Fatalf("%d bytes: status %d", len(sent), status)
+		}
 		_, err := p.Publish(p.t.Context(), "ada", u.ID)
 		wantError(p.t, err, blog.Invalid, blog.ReasonMismatch, "")
 		p.wantLeft()
@@ -320,12 +326,12 @@ func testKilledDeletion(a *azurite, p *place) {
 	}
 	for i := range kills {
 		limit(n / (kills + 2))
-		if _, err := p.DeleteUser(p.t.Context(), "ada"); err == nil {
+		if _, err := p.DeleteUser(p.t.Context(), "ada", time.Now().Add(time.Minute)); err == nil {
 			p.t.Errorf("deletion %d is not killed", i)
 		}
 	}
 	limit(-1)
-	if left, err := p.DeleteUser(p.t.Context(), "ada"); err != nil || left == 0 || left == n {
+	if left, err := p.DeleteUser(p.t.Context(), "ada", time.Now().Add(time.Minute)); err != nil || left == 0 || left == n {
 		p.t.Errorf("%d files were left: %v", left, err)
 	}
 	p.wantLeft(others...)

@@ -137,11 +137,11 @@ func (b *blobs) publish(ctx context.Context, id blog.FileID, f check) error {
 		BlobAccessConditions: &blob.AccessConditions{
 			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
 	})
-	exists := bloberror.HasCode(err, bloberror.BlobAlreadyExists)
+	exists := bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.TargetConditionNotMet)
 	if err != nil && !exists {
 		return blobError(err)
 	}
-	_ = b.delete(ctx, uploads, id) // else DeleteUploads does
+	_ = b.delete(ctx, uploads, id, time.Time{}) // else DeleteUploads does
 	if exists {
 		return errExists
 	}
@@ -229,11 +229,11 @@ func (b *blobs) list(ctx context.Context, p place, prefix string, after blog.Fil
 			if id <= after || !id.Valid() {
 				continue
 			}
-			created, size := i.Properties.CreationTime, i.Properties.ContentLength
-			if created == nil || size == nil {
+			date, size := i.Properties.LastModified, i.Properties.ContentLength
+			if date == nil || size == nil {
 				return nil, errors.New("blob storage: list without properties")
 			}
-			all = append(all, item{File{id, *created}, *size})
+			all = append(all, item{File{id, *date}, *size})
 			if len(all) == pageSize {
 				return all, nil
 			}
@@ -242,8 +242,22 @@ func (b *blobs) list(ctx context.Context, p place, prefix string, after blog.Fil
 	return all, nil
 }
 
-func (b *blobs) delete(ctx context.Context, p place, id blog.FileID) error {
-	_, err := b.blob(p, id).Delete(ctx, nil)
+// touch sets the metadata, of which there is none.
+func (b *blobs) touch(ctx context.Context, id blog.FileID) error {
+	_, err := b.blob(public, id).SetMetadata(ctx, nil, nil)
+	return blobError(err)
+}
+
+func (b *blobs) delete(ctx context.Context, p place, id blog.FileID, since time.Time) error {
+	o := &blob.DeleteOptions{}
+	if !since.IsZero() {
+		o.AccessConditions = &blob.AccessConditions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfUnmodifiedSince: &since}}
+	}
+	_, err := b.blob(p, id).Delete(ctx, o)
+	if bloberror.HasCode(err, bloberror.ConditionNotMet) {
+		return errUsed
+	}
 	return blobError(err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"byline/store/blog"
 	"byline/store/files"
@@ -86,8 +87,8 @@ func TestBlobs_Errors(t *testing.T) {
 					"publish file":           func() error { _, err := f.Publish(t.Context(), "ada", id); return err },
 					"list files":             func() error { _, err := f.Page(t.Context(), ""); return err },
 					"list files of a user":   func() error { _, err := f.OfUser(t.Context(), "ada"); return err },
-					"delete files":           func() error { _, err := f.Delete(t.Context(), id); return err },
-					"delete files of a user": func() error { _, err := f.DeleteUser(t.Context(), "ada"); return err },
+					"delete files":           func() error { _, err := f.Delete(t.Context(), files.File{ID: id}); return err },
+					"delete files of a user": func() error { _, err := f.DeleteUser(t.Context(), "ada", time.Now()); return err },
 				} {
 					requests = 0
 					err := call()

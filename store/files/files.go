@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -108,8 +109,11 @@ type storage interface {
 	// than after.
 	list(ctx context.Context, p place, prefix string, after blog.FileID) ([]item, error)
 
-	// delete deletes a blob.
-	delete(ctx context.Context, p place, id blog.FileID) error
+	// touch sets the date of a file to now.
+	touch(ctx context.Context, id blog.FileID) error
+
+	// delete deletes a blob. It returns errUsed if its date is later than since, unless that is zero.
+	delete(ctx context.Context, p place, id blog.FileID, since time.Time) error
 }
 
 // check checks a blob of a size in bytes. read returns its first n bytes, or all if it has fewer.
@@ -126,6 +130,9 @@ var (
 	errMissing = errors.New("no such upload or file")
 	errExists  = errors.New("this has been uploaded already")
 )
+
+// errUsed is the error of the deletion of a file that is used again.
+var errUsed = errors.New("the file has been used meanwhile")
 
 // unavailableError marks errors after which a retry makes sense.
 type unavailableError struct{ error }
@@ -203,7 +210,7 @@ func (f *Files) CreateUpload(ctx context.Context, userID, contentType string, si
 // still arrive.
 func (f *Files) checkQuota(ctx context.Context, userID string, now time.Time) error {
 	full := &blog.Error{Code: blog.LimitReached, Reason: blog.ReasonFull,
-		Message: fmt.Sprintf("all pictures of a user can have %d MB; delete posts or drafts with pictures",
+		Message: fmt.Sprintf("all pictures of a user can have %d MB; delete posts with pictures",
 			f.o.Quota/1_000_000)}
 	used, listed := int64(0), map[blog.FileID]bool{}
 	for _, p := range []place{uploads, public} {
@@ -237,8 +244,8 @@ func prefixOf(userID string) string { return userID + "." }
 type Picture struct{ Width, Height int32 }
 
 // Publish makes an upload of a user public, if its bytes are a picture of the type and size that its id has, and
-// returns the picture. An upload that is not is deleted. Of a file that is public already it only reads the head, so it
-// can be repeated, also concurrently. The error is NotFound, Forbidden if the file is another user's, or Invalid,
+// returns the picture. An upload that is not is deleted. Of a file that is public already it only reads the head, and
+// sets the date, so it can be repeated, also concurrently. The error is NotFound, Forbidden if the file is another user's, or Invalid,
 // without a Field.
 func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Picture, error) {
 	const op = "publish file"
@@ -255,13 +262,16 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 		return err
 	}
 	err := f.storage.check(ctx, id, check)
+	if err == nil {
+		err = f.storage.touch(ctx, id) // what deletes unused files at this moment leaves it, or it is missing
+	}
 	if errors.Is(err, errMissing) {
 		if err = f.storage.publish(ctx, id, check); err == nil {
 			f.metrics.uploads.WithLabelValues(published).Inc()
 		}
 		if blog.CodeOf(err) == blog.Invalid {
 			f.metrics.uploads.WithLabelValues(refused).Inc()
-			_ = f.storage.delete(ctx, uploads, id) // else DeleteUploads does
+			_ = f.storage.delete(ctx, uploads, id, time.Time{}) // else DeleteUploads does
 		}
 		if errors.Is(err, errMissing) || errors.Is(err, errExists) { // a concurrent call has published it
 			err = f.storage.check(ctx, id, check)
@@ -275,8 +285,8 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 
 // File is a public file.
 type File struct {
-	ID        blog.FileID
-	CreatedAt time.Time
+	ID   blog.FileID
+	Date time.Time // of the last Publish
 }
 
 // Page returns the first 5,000 files of all users with ids greater than after, in their order. There are no more if it
@@ -319,16 +329,30 @@ func (f *Files) pages(ctx context.Context, p place, prefix string, err *error) f
 	}
 }
 
-// Delete deletes files, and returns how many it has deleted. It ignores missing ones.
-func (f *Files) Delete(ctx context.Context, ids ...blog.FileID) (int, error) {
-	n, err := f.delete(ctx, public, ids)
+// Find returns those of the files that exist.
+func (f *Files) Find(ctx context.Context, ids ...blog.FileID) (found []File, err error) {
+	for _, id := range ids {
+		items, err := f.storage.list(ctx, public, string(id), "")
+		if err != nil {
+			return nil, failure("find files", err)
+		}
+		found = append(found, filesOf(items)...)
+	}
+	return found, nil
+}
+
+// Delete deletes files that have not been published again since their Date, and returns how many it has deleted. It
+// ignores missing ones.
+func (f *Files) Delete(ctx context.Context, all ...File) (int, error) {
+	n, err := f.delete(ctx, public, all)
 	return n, failure("delete files", err)
 }
 
-// DeleteUser deletes all files and uploads of a user, and returns how many it has deleted. It can be repeated.
-func (f *Files) DeleteUser(ctx context.Context, userID string) (n int, err error) {
+// DeleteUser deletes all files and uploads of a user with dates before a time, and returns how many it has deleted. It
+// can be repeated.
+func (f *Files) DeleteUser(ctx context.Context, userID string, before time.Time) (n int, err error) {
 	for _, p := range []place{uploads, public} {
-		deleted, err := f.deleteAll(ctx, p, prefixOf(userID), func(item) bool { return true })
+		deleted, err := f.deleteAll(ctx, p, prefixOf(userID), func(i item) bool { return i.Date.Before(before) })
 		n += deleted
 		if err != nil {
 			return n, failure("delete files of a user", err)
@@ -337,22 +361,20 @@ func (f *Files) DeleteUser(ctx context.Context, userID string) (n int, err error
 	return n, nil
 }
 
-// DeleteUploads deletes the uploads of all users that were created before a time, and returns how many it has deleted.
+// DeleteUploads deletes the uploads of all users that were sent before a time, and those of another size than declared,
+// which Blob Storage accepts. It returns how many it has deleted.
 func (f *Files) DeleteUploads(ctx context.Context, before time.Time) (n int, err error) {
-	n, err = f.deleteAll(ctx, uploads, "", func(i item) bool { return i.CreatedAt.Before(before) })
+	n, err = f.deleteAll(ctx, uploads, "", func(i item) bool {
+		return i.Date.Before(before) || i.size != i.ID.Size()
+	})
 	return n, failure("delete uploads", err)
 }
 
 // deleteAll deletes the selected blobs of a place with a prefix.
 func (f *Files) deleteAll(ctx context.Context, p place, prefix string, selected func(item) bool) (n int, err error) {
 	for items := range f.pages(ctx, p, prefix, &err) {
-		var ids []blog.FileID
-		for _, i := range items {
-			if selected(i) {
-				ids = append(ids, i.ID)
-			}
-		}
-		deleted, err := f.delete(ctx, p, ids)
+		items = slices.DeleteFunc(items, func(i item) bool { return !selected(i) })
+		deleted, err := f.delete(ctx, p, filesOf(items))
 		n += deleted
 		if err != nil {
 			return n, err
@@ -361,18 +383,15 @@ func (f *Files) deleteAll(ctx context.Context, p place, prefix string, selected 
 	return n, err
 }
 
-// delete deletes blobs of a place, and returns how many there were.
-func (f *Files) delete(ctx context.Context, p place, ids []blog.FileID) (int, error) {
+// delete deletes blobs of a place that have still their dates, and returns how many there were.
+func (f *Files) delete(ctx context.Context, p place, all []File) (int, error) {
 	var n atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(deletesAtOnce)
-	for _, id := range ids {
-		if !id.Valid() {
-			continue
-		}
+	for _, file := range all {
 		group.Go(func() error {
-			err := f.storage.delete(ctx, p, id)
-			if errors.Is(err, errMissing) {
+			err := f.storage.delete(ctx, p, file.ID, file.Date)
+			if errors.Is(err, errMissing) || errors.Is(err, errUsed) {
 				return nil
 			}
 			if err == nil {

@@ -168,6 +168,16 @@ func (p *place) wantLeft(ids ...blog.FileID) {
 }
 
 // wantError fails the test unless an error has a code, a reason and a field.
+// find returns those of the files that exist.
+func (p *place) find(ids ...blog.FileID) []files.File {
+	p.t.Helper()
+	found, err := p.Find(p.t.Context(), ids...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return found
+}
+
 func wantError(t *testing.T, err error, code blog.Code, reason blog.Reason, field string) {
 	t.Helper()
 	e, ok := err.(*blog.Error)
@@ -218,9 +228,22 @@ var filesTests = []struct {
 				r.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" {
 				p.t.Errorf("%s: %d bytes, %v", contentType, len(got), r.Header)
 			}
-			n, err := p.Delete(p.t.Context(), id, "unknown", id)
+			missing, _ := blog.NewFileID("ada", contentType, 1, [10]byte{9})
+			found := p.find(id, missing)
+			if len(found) != 1 || found[0].ID != id {
+				p.t.Fatal(found)
+			}
+			used := files.File{ID: id, Date: found[0].Date.Add(-time.Minute)}
+			if n, err := p.Delete(p.t.Context(), used); n != 0 || err != nil {
+				p.t.Errorf("%d deleted that have been used since, %v", n, err)
+			}
+			p.wantLeft(id)
+			n, err := p.Delete(p.t.Context(), found[0], files.File{ID: missing})
 			if n != 1 || err != nil {
 				p.t.Errorf("%d deleted, %v", n, err)
+			}
+			if _, err := p.Publish(p.t.Context(), "ada", id); blog.CodeOf(err) != blog.NotFound {
+				p.t.Errorf("a deleted file is published: %v", err)
 			}
 			if r, _ := p.get(id); r.StatusCode != http.StatusNotFound {
 				p.t.Errorf("%s can be read when it is deleted", contentType)
@@ -354,7 +377,7 @@ var filesTests = []struct {
 		p.clock.Advance(10 * time.Minute) // what was pending has expired
 		p.create("image/png", 1000-2*len(content))
 		p.clock.Advance(10 * time.Minute)
-		if n, err := p.Delete(p.t.Context(), a); n != 1 || err != nil {
+		if n, err := p.Delete(p.t.Context(), files.File{ID: a}); n != 1 || err != nil {
 			p.t.Error(n, err)
 		}
 		p.create("image/png", 1000-len(content))
@@ -408,8 +431,8 @@ var filesTests = []struct {
 				break
 			}
 			for _, f := range page {
-				if f.ID <= last || time.Since(f.CreatedAt).Abs() > time.Minute {
-					p.t.Errorf("%s of %v after %s", f.ID, f.CreatedAt, last)
+				if f.ID <= last || time.Since(f.Date).Abs() > time.Minute {
+					p.t.Errorf("%s of %v after %s", f.ID, f.Date, last)
 				}
 				all, last = append(all, f.ID), f.ID
 			}
@@ -433,8 +456,11 @@ var filesTests = []struct {
 		}
 		p.wantLeft(append(mine, u.ID)...)
 		p.upload("image/png", content)
+		if n, err := p.DeleteUser(ctx, "ada", time.Now().Add(-time.Minute)); n != 0 || err != nil {
+			p.t.Errorf("%d deleted that are newer, %v", n, err)
+		}
 		for _, want := range []int{4, 0} {
-			if n, err := p.DeleteUser(ctx, "ada"); n != want || err != nil {
+			if n, err := p.DeleteUser(ctx, "ada", time.Now().Add(time.Minute)); n != want || err != nil {
 				p.t.Errorf("%d deleted, %v; want %d", n, err, want)
 			}
 		}

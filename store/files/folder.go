@@ -39,8 +39,8 @@ type folder struct {
 	clock func() time.Time
 	key   [sha256.Size]byte // signs requests
 
-	// mu is held while a file moves to uploads or public, so that nothing is replaced, and what is published is what
-	// was checked.
+	// mu is held while a file moves to uploads or public, changes its date or is deleted, so that nothing is replaced,
+	// what is published is what was checked, and what is used again is not deleted.
 	mu        sync.Mutex
 	receiving map[blog.FileID]bool // guarded by mu; uploads that are arriving
 }
@@ -188,7 +188,21 @@ func (f *folder) publish(_ context.Context, id blog.FileID, c check) error {
 	if err := f.read(uploads, id, c); err != nil {
 		return err
 	}
+	if err := f.setDate(uploads, id); err != nil {
+		return err
+	}
 	return f.move(f.path(uploads, id), public, id)
+}
+
+func (f *folder) touch(_ context.Context, id blog.FileID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return missing(f.setDate(public, id))
+}
+
+// setDate sets the date of a file to now. The caller holds mu.
+func (f *folder) setDate(p place, id blog.FileID) error {
+	return os.Chtimes(f.path(p, id), time.Time{}, time.Now())
 }
 
 func (f *folder) list(ctx context.Context, p place, prefix string, after blog.FileID) (all []item, err error) {
@@ -216,7 +230,16 @@ func (f *folder) list(ctx context.Context, p place, prefix string, after blog.Fi
 	return all, ctx.Err()
 }
 
-func (f *folder) delete(_ context.Context, p place, id blog.FileID) error {
+func (f *folder) delete(_ context.Context, p place, id blog.FileID, since time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(f.path(p, id))
+	if err != nil {
+		return missing(err)
+	}
+	if !since.IsZero() && info.ModTime().After(since) {
+		return errUsed
+	}
 	return missing(os.Remove(f.path(p, id)))
 }
 

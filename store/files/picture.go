@@ -73,7 +73,9 @@ func dimensions(contentType string, b []byte) (width, height int, err error) {
 	case "image/png":
 		c, err = png.DecodeConfig(r)
 	case "image/gif":
-		c, err = gif.DecodeConfig(r)
+		if c, err = gif.DecodeConfig(r); err == nil {
+			err = checkFrame(b, c.Width, c.Height)
+		}
 	case "image/webp":
 		c, err = webp.DecodeConfig(r)
 	case "image/avif":
@@ -85,6 +87,44 @@ func dimensions(contentType string, b []byte) (width, height int, err error) {
 		}
 	}
 	return c.Width, c.Height, err
+}
+
+// checkFrame returns an error if the first frame of a GIF (GIF89a, section 20) is larger than its screen, to whose size
+// decoders keep and browsers do not. It is io.ErrUnexpectedEOF if more of the picture is needed.
+func checkFrame(b []byte, width, height int) error {
+	const (
+		extension, separator = 0x21, 0x2C
+		screen, frame        = 13, 10 // bytes of the header with the screen, and of a frame's descriptor
+	)
+	table := func(flags byte) int { // bytes of a color table
+		if flags&0x80 == 0 {
+			return 0
+		}
+		return 3 << (1 + flags&7)
+	}
+	for at := screen + table(b[10]); at < len(b); {
+		switch b[at] {
+		case extension:
+			for at += 2; at < len(b) && b[at] != 0; {
+				at += 1 + int(b[at])
+			}
+			at++
+		case separator:
+			if at+frame > len(b) {
+				return io.ErrUnexpectedEOF
+			}
+			d := b[at+1:]
+			right := int(binary.LittleEndian.Uint16(d)) + int(binary.LittleEndian.Uint16(d[4:]))
+			bottom := int(binary.LittleEndian.Uint16(d[2:])) + int(binary.LittleEndian.Uint16(d[6:]))
+			if right > width || bottom > height {
+				return errors.New("a frame is larger than the screen")
+			}
+			return nil
+		default:
+			return errors.New("no frame")
+		}
+	}
+	return io.ErrUnexpectedEOF
 }
 
 // orientation returns the orientation of a JPEG by its Exif data (CIPA DC-008, section 4.6.5.1.6): 1 to 8, of which

@@ -115,6 +115,8 @@ func TestReadPicture(t *testing.T) {
 		"AVIF as WebP":                    {"image/webp", read("picture.avif"), Picture{}, blog.ReasonMismatch},
 		"SVG as PNG":                      {"image/png", []byte(svg), Picture{}, blog.ReasonMismatch},
 		"HTML after the signature of PNG": {"image/png", []byte("\x89PNG\r\n\x1a\n<script>"), Picture{}, blog.ReasonFormat},
+		"GIF with a frame larger than its screen": {"image/gif", largeFrame(read("picture.gif")), Picture{},
+			blog.ReasonFormat},
 		"HTML after the signature of GIF": {"image/gif", []byte("GIF89a"), Picture{}, blog.ReasonFormat},
 		"AVIF without pictures":           {"image/avif", read("picture.avif")[:28], Picture{}, blog.ReasonFormat},
 		"AVIF with an endless box":        {"image/avif", endless, Picture{}, blog.ReasonFormat},
@@ -190,4 +192,11 @@ func FuzzReadPicture(f *testing.F) {
 			}
 		}
 	})
+}
+
+// largeFrame returns a GIF whose screen has one pixel.
+func largeFrame(gif []byte) []byte {
+	b := bytes.Clone(gif)
+	copy(b[6:], []byte{1, 0, 1, 0})
+	return b
 }

@@ -11,9 +11,9 @@ import (
 	"byline/store/blog"
 )
 
-// receiveTime is how long the bytes of an upload may take to arrive, instead of the server's timeout: 10 MB at 270
+// transferTime is how long the bytes of an upload or file may take, instead of the server's timeout: 10 MB at 270
 // kbit/s.
-const receiveTime = 5 * time.Minute
+const transferTime = 5 * time.Minute
 
 // ServeHTTP serves the files at /files/ID, to which it redirects if they are in Blob Storage, and receives the uploads
 // to a folder at /uploads/ID.
@@ -51,6 +51,7 @@ func (f *Files) serveFile(w http.ResponseWriter, r *http.Request, id blog.FileID
 		return
 	}
 	defer file.Close()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) // not of a test's recorder
 	h := w.Header()
 	h.Set("Content-Type", id.Type())
 	h.Set("Cache-Control", cacheControl)
@@ -95,7 +96,7 @@ func (f *Files) serveUpload(w http.ResponseWriter, r *http.Request, id blog.File
 		f.refuse(w, r, http.StatusBadRequest, blog.Invalid, "the Content-Length is not the size of the upload")
 		return
 	}
-	deadline, control := time.Now().Add(receiveTime), http.NewResponseController(w)
+	deadline, control := time.Now().Add(transferTime), http.NewResponseController(w)
 	_, _ = control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline) // not of a test's recorder
 	switch err := f.folder.receive(id, r.Body); {
 	case err == nil:

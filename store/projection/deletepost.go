@@ -19,6 +19,8 @@ type deletion struct {
 	*base
 	count   atomic.Int64 // of deleted items
 	partial atomic.Bool  // items that can be deleted remain
+
+	youngFiles bool // files remain that something may be about to use
 }
 
 const (
@@ -63,7 +65,10 @@ func (p *postDeletions) delete(ctx context.Context, j jobs.Job) (jobs.Step, erro
 		partial, err = d.deleteEntriesAndFiles(ctx, p, raw)
 	}
 	step := jobs.Step{Items: int(d.count.Load()), Done: !partial && err == nil}
-	if partial && step.Items == 0 {
+	switch {
+	case d.youngFiles:
+		step.Wait = blog.MaxWriteTime
+	case partial && step.Items == 0:
 		step.Wait = contentionWait
 	}
 	return step, stored.Error(op, err)
@@ -76,9 +81,9 @@ func (p *postDeletions) update(ctx context.Context, postID string) error {
 }
 
 // deleteEntriesAndFiles deletes the entries of a deleted post in timelines, and the files that no other post uses.
-// Then it deletes the tags and files of its tombstone, by which they were found. It reports whether the tombstone has
-// changed meanwhile.
-func (d *deletion) deleteEntriesAndFiles(ctx context.Context, p *postDeletions, raw []byte) (changed bool, err error) {
+// Then it deletes the tags and files of its tombstone, by which they were found. It reports whether to
+// repeat it: the tombstone has changed meanwhile, or there are young files.
+func (d *deletion) deleteEntriesAndFiles(ctx context.Context, p *postDeletions, raw []byte) (again bool, err error) {
 	const op = "delete entries and files of a post"
 	post, err := blog.DecodePostOrTombstone(op, raw)
 	if err != nil {
@@ -92,9 +97,10 @@ func (d *deletion) deleteEntriesAndFiles(ctx context.Context, p *postDeletions, 
 	if err := p.entries.delete(ctx, keys); err != nil {
 		return false, err
 	}
-	n, err := p.files.deleteUnused(ctx, post.UserID, post.Files)
-	if d.count.Add(int64(n)); err != nil || len(keys) == 1 && len(post.Files) == 0 {
-		return false, err
+	n, young, err := p.files.deleteOf(ctx, post)
+	d.count.Add(int64(n))
+	if d.youngFiles = young; young || err != nil || len(keys) == 1 && len(post.Files) == 0 {
+		return young, err
 	}
 	post.Revision++
 	post.Username = ""

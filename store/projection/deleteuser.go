@@ -321,12 +321,13 @@ func (d *userDeletion) pageOfFeed(
 	return byPartition, next, err
 }
 
-// deleteFiles deletes some of the user's files and uploads, and repeats until there are none.
+// deleteFiles deletes the user's files and uploads, and repeats until there are none. What an upload in flight leaves
+// is deleted by the sweep.
 func (d *userDeletion) deleteFiles(ctx context.Context) error {
 	if d.o.Files == nil {
 		return nil
 	}
-	n, err := d.o.Files.DeleteUser(ctx, d.user.ID)
+	n, err := d.o.Files.DeleteUser(ctx, d.user.ID, d.until.Time())
 	d.count.Add(int64(n))
 	d.partial.Store(n > 0)
 	return err

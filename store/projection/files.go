@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"byline/internal/itemjson"
@@ -15,13 +16,14 @@ import (
 )
 
 // fileDeletions deletes files that nothing uses any more. What uses a file is a post or draft of its owner, which lists
-// it, or the owner's avatar. A file is published before what uses it is written, so files are kept for fileGrace.
+// it, or the owner's avatar. Before a write uses a file, it publishes the file, which sets the date. So a file whose date
+// is older than any write takes, and that no query finds in use, is deleted unless its date has changed since.
 type fileDeletions struct{ *base }
 
 const (
-	fileGrace     = 24 * time.Hour // also of uploads
+	fileGrace     = 24 * time.Hour // how long uploads, and files that nothing uses, are kept
 	sweepInterval = 24 * time.Hour
-	sweepCheck    = time.Hour // how often an instance looks whether a sweep is due
+	sweepCheck    = time.Hour // how often an instance deletes old uploads, and looks whether a sweep is due
 )
 
 // sweepItem is the item of the leases container that has the date of the last sweep.
@@ -32,7 +34,7 @@ type sweepItem struct {
 
 const sweepID = "last." + sweepFilesJob
 
-// run enqueues a sweep every sweepInterval, whatever the number of instances, until ctx ends.
+// run deletes old uploads, and enqueues a sweep every sweepInterval, whatever the number of instances, until ctx ends.
 func (f *fileDeletions) run(ctx context.Context) error {
 	if f.o.Files == nil {
 		return nil
@@ -44,6 +46,9 @@ func (f *fileDeletions) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-next.C:
+		}
+		if _, err := f.o.Files.DeleteUploads(ctx, f.o.Clock().Add(-fileGrace)); err != nil && ctx.Err() == nil {
+			f.o.Logger.Warn("old uploads not deleted, retrying", logError, err)
 		}
 		if err := f.enqueueSweep(ctx); err != nil && ctx.Err() == nil {
 			f.o.Logger.Warn("sweep of files not enqueued, retrying", logError, err)
@@ -83,41 +88,28 @@ func (f *fileDeletions) enqueueSweep(ctx context.Context) error {
 	return stored.Error(op, err)
 }
 
-// sweep does a unit of sweepFilesJob: it deletes old uploads, and then, user by user, old files that nothing uses. The
-// position is the last file that was looked at.
+// sweep does a unit of sweepFilesJob: it deletes, user by user, old files that nothing uses. The position is the last
+// file that was looked at.
 func (f *fileDeletions) sweep(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "sweep files"
 	if f.o.Files == nil {
 		return jobs.Step{Done: true}, nil
 	}
-	step, end, old := jobs.Step{Position: j.Position}, time.Now().Add(deletionUnit), f.o.Clock().Add(-fileGrace)
-	if j.Position == "" {
-		n, err := f.o.Files.DeleteUploads(ctx, old)
-		if step.Items = n; err != nil {
-			return step, stored.Error(op, err)
-		}
-	}
 	page, err := f.o.Files.Page(ctx, blog.FileID(j.Position))
-	if err != nil {
-		return step, err
-	}
-	for len(page) > 0 && time.Now().Before(end) {
-		var candidates []string
+	step := jobs.Step{Position: j.Position, Done: err == nil && len(page) == 0}
+	for end := time.Now().Add(deletionUnit); err == nil && len(page) > 0; {
 		var of []files.File
 		of, page = filesOfOne(page)
-		for _, file := range of {
-			if file.CreatedAt.Before(old) {
-				candidates = append(candidates, string(file.ID))
-			}
+		var n int
+		n, _, err = f.deleteUnused(ctx, of, fileGrace)
+		if step.Items += n; err == nil {
+			step.Position = string(of[len(of)-1].ID)
 		}
-		n, err := f.deleteUnused(ctx, of[0].ID.Owner(), candidates)
-		if step.Items += n; err != nil {
-			return step, stored.Error(op, err)
+		if !time.Now().Before(end) {
+			break
 		}
-		step.Position = string(of[len(of)-1].ID)
 	}
-	step.Done = step.Position == j.Position
-	return step, nil
+	return step, stored.Error(op, err)
 }
 
 // filesOfOne splits files after those of the first one's owner.
@@ -129,30 +121,55 @@ func filesOfOne(all []files.File) (of, rest []files.File) {
 	return all[:n], all[n:]
 }
 
-// deleteUnused deletes those of a user's files that nothing of the user uses.
-func (f *fileDeletions) deleteUnused(ctx context.Context, userID string, ids []string) (n int, err error) {
-	if len(ids) == 0 || f.o.Files == nil {
-		return 0, nil
+// deleteOf deletes those of the files of a deleted post that nothing else of its author uses. It reports whether some
+// are too young to tell.
+func (f *fileDeletions) deleteOf(ctx context.Context, p *blog.Post) (n int, young bool, err error) {
+	if f.o.Files == nil || len(p.Files) == 0 {
+		return 0, false, nil
 	}
-	used, err := f.used(ctx, userID)
-	if used == nil || err != nil {
-		return 0, err
-	}
-	var unused []blog.FileID
-	for _, id := range ids {
-		if file := blog.FileID(id); file.Valid() && file.Owner() == userID && !used[id] {
-			unused = append(unused, file)
+	var ids []blog.FileID
+	for _, id := range p.Files {
+		if file := blog.FileID(id); file.Valid() && file.Owner() == p.UserID {
+			ids = append(ids, file)
 		}
 	}
-	return f.o.Files.Delete(ctx, unused...)
+	found, err := f.o.Files.Find(ctx, ids...)
+	if err != nil {
+		return 0, false, err
+	}
+	return f.deleteUnused(ctx, found, blog.MaxWriteTime)
 }
 
-// used returns the files that a user uses, by id: those of posts and drafts, and the avatar. It returns nil if there is
-// no user: the job of the user's deletion deletes the files.
+// deleteUnused deletes those of one user's files that nothing of the user uses. It keeps files that are younger than
+// grace, and reports whether there are any.
+func (f *fileDeletions) deleteUnused(
+	ctx context.Context, of []files.File, grace time.Duration,
+) (n int, young bool, err error) {
+	before := f.o.Clock().Add(-grace)
+	old := slices.DeleteFunc(slices.Clone(of), func(file files.File) bool { return !file.Date.Before(before) })
+	young = len(old) < len(of)
+	if len(old) == 0 {
+		return 0, young, nil
+	}
+	used, err := f.used(ctx, old[0].ID.Owner())
+	if used == nil || err != nil {
+		return 0, young, err
+	}
+	n, err = f.o.Files.Delete(ctx, slices.DeleteFunc(old, func(file files.File) bool { return used[string(file.ID)] })...)
+	return n, young, err
+}
+
+// used returns the files that a user uses, by id: those of drafts and posts, and the avatar. Drafts are read first, as
+// they become posts. It returns nil for a user who is being deleted, whose job deletes the files, and for one who is
+// missing but has posts or drafts.
 func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]bool, error) {
 	const op = "find used files"
+	state, err := f.stateOf(ctx, userID)
+	if state == deletedUser || err != nil {
+		return nil, err
+	}
 	owner, err := stored.ReadUser(ctx, op, f.users, userID)
-	if owner == nil || err != nil {
+	if err != nil {
 		return nil, err
 	}
 	type user struct {
@@ -160,14 +177,14 @@ func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]boo
 		CoverURL string   `json:"coverUrl"`
 	}
 	const text = "SELECT c.files, c.coverUrl FROM c WHERE "
-	posts, err := readPages[user](ctx, op, f.posts, cosmos.Query{AllPartitions: true,
-		Text: text + "c.filesOf = @user"}.With("@user", userID))
-	if err != nil {
-		return nil, err
-	}
 	drafts, err := readPages[user](ctx, op, f.users, cosmos.Query{Partition: userID,
 		Text: text + "c.userId = @user AND c.type = @type"}.With("@user", userID).With("@type", blog.TypeDraft))
 	if err != nil {
+		return nil, err
+	}
+	posts, err := readPages[user](ctx, op, f.posts, cosmos.Query{AllPartitions: true,
+		Text: text + "c.filesOf = @user"}.With("@user", userID))
+	if err != nil || owner == nil && len(drafts)+len(posts) > 0 {
 		return nil, err
 	}
 	used := map[string]bool{}
@@ -176,12 +193,14 @@ func (f *fileDeletions) used(ctx context.Context, userID string) (map[string]boo
 			used[string(id)] = true
 		}
 	}
-	for _, u := range append(posts, drafts...) {
+	for _, u := range append(drafts, posts...) {
 		for _, id := range u.Files {
 			used[id] = true
 		}
 		add(blog.CoverFile(userID, u.CoverURL))
 	}
-	add(blog.FileOf(owner.AvatarURL))
+	if owner != nil {
+		add(blog.FileOf(owner.AvatarURL))
+	}
 	return used, nil
 }
