@@ -27,9 +27,8 @@ const (
 )
 
 // readShell reads the shell from a file of the front end. Its title, its description, and what it shows without
-// JavaScript give way to those of pages. Its scripts may connect to more origins, and pictures may come from others
-// than those with https.
-func readShell(dir fs.FS, name string, connect, pictures []string) (s shell, err error) {
+// JavaScript give way to those of pages. Its scripts may connect to more origins.
+func readShell(dir fs.FS, name string, connect []string) (s shell, err error) {
 	raw, err := fs.ReadFile(dir, name)
 	if err != nil {
 		return s, err
@@ -90,8 +89,8 @@ func readShell(dir fs.FS, name string, connect, pictures []string) (s shell, err
 	}
 	s.policy = strings.Join([]string{"default-src 'self'", "script-src " + sources(atom.Script),
 		"style-src " + sources(atom.Style), "connect-src " + strings.Join(append([]string{"'self'"}, connect...), " "),
-		"img-src " + strings.Join(append([]string{"'self'", "https:", "data:", "blob:"}, pictures...), " "), "object-src 'none'", "base-uri 'none'",
-		"form-action 'self'", "frame-ancestors 'none'"}, "; ")
+		"img-src 'self' https: data: blob:", "object-src 'none'", "base-uri 'none'", "form-action 'self'",
+		"frame-ancestors 'none'"}, "; ")
 	return s, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"byline/graph/transport"
 )
 
-// Options of a Site. All but SignIn, Pictures and CacheBytes have to be set.
+// Options of a Site. All but SignIn, Uploads and CacheBytes have to be set.
 type Options struct {
 	// Dir has the files of the front end, as its build left them, and its site.json.
 	Dir fs.FS
@@ -36,9 +36,9 @@ type Options struct {
 	// SignIn are the origins of which the front end requests tokens, such as https://login.example.
 	SignIn []string
 
-	// Pictures are the origins, besides the site's own, to which the front end sends pictures, and which serve them,
-	// such as https://account.blob.core.windows.net.
-	Pictures []string
+	// Uploads are the origins, besides the site's own, to which the front end sends pictures, such as
+	// https://account.blob.core.windows.net.
+	Uploads []string
 
 	// Deleted reports whether the post at a slug has been deleted, as long as that is known.
 	Deleted func(ctx context.Context, slug string) (bool, error)
@@ -98,7 +98,7 @@ func New(o Options) (*Site, error) {
 		responses: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_site_responses_total",
 			Help: "Responses of the site, by what was requested and the status."}, []string{"page", "code"})}
 	o.Metrics.MustRegister(s.responses)
-	s.shell, err = readShell(o.Dir, m.Shell, slices.Concat(m.Connect, o.SignIn, o.Pictures), o.Pictures)
+	s.shell, err = readShell(o.Dir, m.Shell, slices.Concat(m.Connect, o.SignIn, o.Uploads))
 	if err != nil {
 		return nil, err
 	}

@@ -42,22 +42,20 @@ func (c Config) siteDocuments() (*document.Trusted, error) {
 	return known, nil
 }
 
-// originsOf returns the origins of addresses, some of which may be "".
-func originsOf(addresses ...string) (origins []string) {
-	for _, address := range addresses {
-		if u, err := url.Parse(address); err == nil && u.Host != "" {
-			origins = append(origins, u.Scheme+"://"+u.Host)
-		}
+// originOf returns the origin of an address, and none of "".
+func originOf(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil
 	}
-	return origins
+	return []string{u.Scheme + "://" + u.Host}
 }
 
 // serveSite serves the front end at all paths that are not the gateway's.
 func (g *gateway) serveSite(mux *http.ServeMux) error {
 	o := site.Options{Dir: os.DirFS(g.Site), URL: g.SiteURL, Gateway: g.handler,
 		Deleted: g.blog.IsDeletedSlug, Logger: g.log, Metrics: g.account.Metrics, CacheBytes: g.pageCache()}
-	o.SignIn = originsOf(g.AuthIssuer)
-	o.Pictures = originsOf(g.FilesEndpoint, g.FilesURL)
+	o.SignIn, o.Uploads = originOf(g.AuthIssuer), originOf(g.FilesEndpoint)
 	s, err := site.New(o)
 	if err != nil {
 		return fmt.Errorf("--site: %w", err)
