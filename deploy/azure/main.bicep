@@ -450,6 +450,16 @@ resource writer 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   }
 }
 
+resource delegator 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(pictures.id, identity.id, 'delegator')
+  scope: pictures
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', 'db58b8e5-c6ad-4a2a-8342-4190687cbf4a')
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+  }
+}
+
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
   name: name
   location: location

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -351,11 +352,11 @@ func TestTemplate_Identities(t *testing.T) {
 }
 
 // TestTemplate_Pictures: of the storage account, the public reads the blobs of one container by their names, nobody has
-// a key, and the app's identity writes.
+// a key, and the app's identity writes and signs.
 func TestTemplate_Pictures(t *testing.T) {
 	a := readTemplate(t)
 	a.evaluate()
-	access := map[string]any{}
+	access, roles := map[string]any{}, map[string]bool{}
 	for _, r := range a.Resources {
 		properties := r["properties"].(map[string]any)
 		switch r["type"] {
@@ -367,14 +368,23 @@ func TestTemplate_Pictures(t *testing.T) {
 			_, name, _ := strings.Cut(r["name"].(string), "/default/")
 			access[name] = properties["publicAccess"]
 		case "Microsoft.Authorization/roleAssignments":
-			if strings.Contains(fmt.Sprint(r["scope"]), "storageAccounts") && !strings.HasSuffix(
-				fmt.Sprint(properties["principalId"]), "userAssignedIdentities/byline.principalId") {
+			if !strings.Contains(fmt.Sprint(r["scope"]), "storageAccounts") {
+				break
+			}
+			if !strings.HasSuffix(fmt.Sprint(properties["principalId"]), "userAssignedIdentities/byline.principalId") {
 				t.Errorf("%v has a role in the account", properties["principalId"])
 			}
+			roles[path.Base(fmt.Sprint(properties["roleDefinitionId"]))] = true
 		}
 	}
 	if diff := cmp.Diff(map[string]any{"uploads": "None", "files": "Blob"}, access); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{
+		"ba92f5b4-2d11-453d-a403-e96b0029c9fe": true, // Storage Blob Data Contributor
+		"db58b8e5-c6ad-4a2a-8342-4190687cbf4a": true, // Storage Blob Delegator
+	}, roles); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 }
 
