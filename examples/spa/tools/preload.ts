@@ -4,7 +4,8 @@ import { queryURL } from "../src/network/queryURL.ts";
 
 /**
  * Has the front page's index.html load its query beside the code that sends it. app.html, which serves all other
- * addresses, is the same without the query.
+ * addresses, preloads neither the query nor modules: a page of a post is complete without scripts, and its cover needs
+ * the bandwidth first.
  */
 export function preload(): Plugin {
   return {
@@ -20,7 +21,8 @@ export function preload(): Plugin {
       if (!id) throw new Error("there is no FeedPageQuery in persisted.json");
       const link = `<link rel="preload" as="fetch" crossorigin href="${queryURL(id, {}).replaceAll("&", "&amp;")}">`;
       index.source = page.replace("<head>", `<head>\n    ${link}`);
-      this.emitFile({ type: "asset", fileName: "app.html", source: page });
+      const app = page.replaceAll(/\s*<link rel="modulepreload"[^>]*>/g, "");
+      this.emitFile({ type: "asset", fileName: "app.html", source: app });
     },
   };
 }
