@@ -457,20 +457,24 @@ func TestFiles_Costs(t *testing.T) {
 	}
 }
 
-// between calls do before a query that finds which files are used: that of posts or that of drafts.
-func (g *gallery) between(query string, do func()) *storetest.Wire {
+// after calls do after the first query that finds which files are used: that of posts or that of drafts.
+func (g *gallery) after(query string, do func()) *storetest.Wire {
 	wire := &storetest.Wire{To: g.Wire}
 	var once sync.Once
+	var asks sync.Map // whether a request is such a query
 	wire.Intercept(func(r *http.Request) error {
 		if r.Body == nil || r.Method != http.MethodPost {
 			return nil
 		}
 		body, err := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if strings.Contains(string(body), "c.coverUrl") && strings.Contains(string(body), query) {
+		asks.Store(r, strings.Contains(string(body), "c.coverUrl") && strings.Contains(string(body), query))
+		return err
+	})
+	wire.After(func(r *http.Response) {
+		if is, _ := asks.Load(r.Request); is == true {
 			once.Do(do)
 		}
-		return err
 	})
 	return wire
 }
@@ -487,14 +491,14 @@ func TestFiles_PublishedDuringSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		writer := g.Store
-		g.Store = g.instance(g.between(query, func() {
+		g.Store = g.instance(g.after(query, func() {
 			if _, err := writer.PublishPost(t.Context(), ada.UserID, d.ID); err != nil {
 				t.Error(err)
 			}
 		}), t.Context().Done())
 		g.sweep()
 		g.Store = writer
-		g.wantStored("a file of what was published before the query "+query, cover)
+		g.wantStored("a file of what was published after the query "+query, cover)
 		if err := g.DeletePost(t.Context(), ada.UserID, d.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -520,7 +524,7 @@ func TestFiles_UsedDuringDeletion(t *testing.T) {
 	}
 	g.ahead.Add(int64(2 * blog.MaxWriteTime))
 	writer, used := g.Store, make(chan struct{})
-	g.Store = g.instance(g.between("c.filesOf", func() {
+	g.Store = g.instance(g.after("c.filesOf", func() {
 		defer close(used)
 		if _, err := writer.CreatePost(t.Context(), n); err != nil {
 			t.Error(err)
