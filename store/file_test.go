@@ -52,8 +52,8 @@ func (g *gallery) now() time.Time { return time.Now().Add(time.Duration(g.ahead.
 // instance returns another instance, whose requests pass through a wire until done is closed.
 func (g *gallery) instance(wire *storetest.Wire, done <-chan struct{}) *store.Store {
 	g.T.Helper()
-	s, err := store.New(g.NewAccount(cosmos.Options{Transport: wire, Done: done}), store.Options{Database: g.Database, Clock: g.now,
-		Instance: "test", Files: g.files, PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()})
+	account := g.NewAccount(cosmos.Options{Transport: wire, Done: done})
+	s, err := store.New(account, store.Options{Database: g.Database, Clock: g.now, Instance: "test", Files: g.files, PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()})
 	if err != nil {
 		g.T.Fatal(err)
 	}

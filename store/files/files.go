@@ -245,8 +245,8 @@ type Picture struct{ Width, Height int32 }
 
 // Publish makes an upload of a user public, if its bytes are a picture of the type and size that its id has, and
 // returns the picture. An upload that is not is deleted. Of a file that is public already it only reads the head, and
-// sets the date, so it can be repeated, also concurrently. The error is NotFound, Forbidden if the file is another user's, or Invalid,
-// without a Field.
+// sets the date, so it can be repeated, also concurrently. The error is NotFound, Forbidden if the file is another
+// user's, or Invalid, without a Field.
 func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Picture, error) {
 	const op = "publish file"
 	if !id.Valid() {

@@ -15,9 +15,10 @@ import (
 	"byline/store/stored"
 )
 
-// fileDeletions deletes files that nothing uses any more. What uses a file is a post or draft of its owner, which lists
-// it, or the owner's avatar. Before a write uses a file, it publishes the file, which sets the date. So a file whose date
-// is older than any write takes, and that no query finds in use, is deleted unless its date has changed since.
+// fileDeletions deletes files that nothing uses any more. What uses a file is a post or draft of its owner, which
+// lists it, or the owner's avatar. Before a write uses a file, it publishes the file, which sets the date. So a file
+// whose date is older than any write takes, and that no query finds in use, is deleted unless its date has changed
+// since.
 type fileDeletions struct{ *base }
 
 const (
@@ -155,7 +156,8 @@ func (f *fileDeletions) deleteUnused(
 	if used == nil || err != nil {
 		return 0, young, err
 	}
-	n, err = f.o.Files.Delete(ctx, slices.DeleteFunc(old, func(file files.File) bool { return used[string(file.ID)] })...)
+	unused := slices.DeleteFunc(old, func(file files.File) bool { return used[string(file.ID)] })
+	n, err = f.o.Files.Delete(ctx, unused...)
 	return n, young, err
 }
 
