@@ -53,7 +53,8 @@ func (g *gallery) now() time.Time { return time.Now().Add(time.Duration(g.ahead.
 func (g *gallery) instance(wire *storetest.Wire, done <-chan struct{}) *store.Store {
 	g.T.Helper()
 	account := g.NewAccount(cosmos.Options{Transport: wire, Done: done})
-	s, err := store.New(account, store.Options{Database: g.Database, Clock: g.now, Instance: "test", Files: g.files, PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()})
+	s, err := store.New(account, store.Options{Database: g.Database, Clock: g.now, Instance: "test", Files: g.files,
+		PollInterval: 10 * time.Millisecond, Logger: testkit.Logger()})
 	if err != nil {
 		g.T.Fatal(err)
 	}
