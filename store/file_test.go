@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -382,80 +383,89 @@ func TestExport_Files(t *testing.T) {
 // A picture costs at most 3% more on every list and write of posts, an upload nothing, and no read needs the files.
 func TestFiles_Costs(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it compares charges")
-	g := newGallery(t)
-	with, without := g.AddUser("with"), g.AddUser("without")
-	ru := map[*blog.User]map[string]float64{with: {}, without: {}}
-	content := longText(1350)
-	for range 20 {
-		for _, u := range []*blog.User{with, without} {
-			n := store.NewPost{AuthorID: u.UserID, Title: "A title of average length, some 50 characters long",
-				Content: content, Tags: []string{u.Username}}
-			if u == with {
-				var id blog.FileID
-				if charged := ruOf(t, func(context.Context) error {
-					id = g.upload(u, 1200)
-					return nil
-				}); charged > 0 {
-					t.Errorf("an upload: %.1f RU", charged)
-				}
-				n.CoverURL, n.CoverAlt = id.Path(), "Three boats in a harbour"
-			}
-			var p *blog.Post
-			charge := func(operation string, do func(context.Context) error) {
-				ru[u][operation] += ruOf(t, do)
-			}
-			charge("create", func(ctx context.Context) (err error) {
-				p, err = g.CreatePost(ctx, n)
-				return err
-			})
-			charge("edit of the title", func(ctx context.Context) error {
-				_, err := g.EditPost(ctx, u.UserID, p.ID, store.PostEdit{Title: new("Another title of that length")})
-				return err
-			})
-			charge("like", func(ctx context.Context) error {
-				_, _, err := g.LikePost(ctx, u.UserID, p.ID)
-				return err
-			})
-			charge("comment", func(ctx context.Context) error {
-				_, _, err := g.CreateComment(ctx, store.NewComment{AuthorID: u.UserID, PostID: p.ID, Content: "c"})
-				return err
-			})
-			charge("read", func(ctx context.Context) error {
-				_, err := g.Post(ctx, p.ID)
-				return err
-			})
-		}
-	}
-	if err := os.RemoveAll(g.dir); err != nil {
-		t.Fatal(err)
-	}
-	for _, u := range []*blog.User{without, with, without} { // the first time, it also reads what is cached
-		for operation, read := range map[string]func(context.Context) (int, error){
-			"list of an author": func(ctx context.Context) (int, error) {
-				page, err := g.UserPosts(ctx, u.UserID, store.Paging{First: 20})
-				return len(page.Items), err
-			},
-			"list of a tag": func(ctx context.Context) (int, error) {
-				page, err := g.TagPosts(ctx, &store.Tag{Name: u.Username}, store.Paging{First: 20})
-				return len(page.Items), err
-			},
-		} {
-			ru[u][operation] = ruOf(t, func(ctx context.Context) error {
-				n, err := read(ctx)
-				if n != 20 {
-					err = errors.Join(err, fmt.Errorf("%d posts", n))
-				}
-				return err
-			})
-		}
-	}
-	for operation, plain := range ru[without] {
-		got := ru[with][operation]
+	with, without := chargesOf(t, true), chargesOf(t, false)
+	for _, operation := range slices.Sorted(maps.Keys(without)) {
+		got, plain := with[operation], without[operation]
 		t.Logf("%-18s %7.2f RU, with a picture %7.2f: %.3f times", operation, plain, got, got/plain)
 		if got > 1.03*plain {
 			t.Errorf("%s costs %.3f times as much with a picture", operation, got/plain)
 		}
 	}
+}
+
+// chargesOf returns the RU of operations on 20 posts of one author and 20 drafts, with pictures or without.
+func chargesOf(t *testing.T, pictures bool) map[string]float64 {
+	const n = 20
+	g, ru := newGallery(t), map[string]float64{}
+	ada := g.AddUser("ada")
+	charge := func(operation string, do func(context.Context) error) { ru[operation] += ruOf(t, do) }
+	list := func(operation string, page func(context.Context, store.Paging) (*store.Page[*blog.Post], error)) {
+		for range 2 { // the first one also reads what is cached
+			ru[operation] = ruOf(t, func(ctx context.Context) error {
+				p, err := page(ctx, store.Paging{First: n})
+				if err == nil && len(p.Items) != n {
+					err = fmt.Errorf("%s: %d posts", operation, len(p.Items))
+				}
+				return err
+			})
+		}
+	}
+	for range n {
+		input := store.NewPost{AuthorID: ada.UserID, Title: "A title of average length, some 50 characters long",
+			Content: longText(1350), Tags: []string{"tag"}}
+		if pictures {
+			if charged := ruOf(t, func(context.Context) error {
+				input.CoverURL, input.CoverAlt = g.upload(ada, 1200).Path(), "Three boats in a harbour"
+				return nil
+			}); charged > 0 {
+				t.Errorf("an upload: %.1f RU", charged)
+			}
+		}
+		var p, d *blog.Post
+		charge("create", func(ctx context.Context) (err error) {
+			p, err = g.CreatePost(ctx, input)
+			return err
+		})
+		charge("create a draft", func(ctx context.Context) (err error) {
+			d, err = g.CreateDraft(ctx, input)
+			return err
+		})
+		for name, id := range map[string]string{"edit": p.ID, "edit a draft": d.ID} {
+			charge(name, func(ctx context.Context) error {
+				_, err := g.EditPost(ctx, ada.UserID, id, store.PostEdit{Title: new("Another title of that length")})
+				return err
+			})
+		}
+		charge("like", func(ctx context.Context) error {
+			_, _, err := g.LikePost(ctx, ada.UserID, p.ID)
+			return err
+		})
+		charge("comment", func(ctx context.Context) error {
+			_, _, err := g.CreateComment(ctx, store.NewComment{AuthorID: ada.UserID, PostID: p.ID, Content: "c"})
+			return err
+		})
+		charge("read", func(ctx context.Context) error {
+			_, err := g.Post(ctx, p.ID)
+			return err
+		})
+	}
+	if err := os.RemoveAll(g.dir); err != nil {
+		t.Fatal(err)
+	}
+	list("list of an author", func(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
+		return g.UserPosts(ctx, ada.UserID, p)
+	})
+	list("list of drafts", func(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
+		return g.UserDrafts(ctx, ada.UserID, p)
+	})
+	list("list of a tag", func(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
+		return g.TagPosts(ctx, &store.Tag{Name: "tag"}, p)
+	})
+	list("list of a month", func(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
+		return g.Archive(ctx, g.AllUserPosts(ada)[0].CreatedAt.Month(), p)
+	})
+	list("feed", g.Feed)
+	return ru
 }
 
 // after calls do after the first query that finds which files are used: that of posts or that of drafts.

@@ -16,7 +16,7 @@ func DraftID(postID string) string { return "draft-" + postID }
 func NewDraftItem(p *Post) DraftItem {
 	item := DraftItem{SummaryItem: p.Summary(), Publishing: p.Publishing}
 	item.Type, item.ID, item.Byline = TypeDraft, DraftID(p.ID), Byline{UserID: p.UserID}
-	item.UseFiles(FilesIn(p.Content))
+	item.Files = FilesIn(p.Content)
 	if item.Truncated {
 		item.Text = p.Content
 	}
