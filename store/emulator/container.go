@@ -102,7 +102,7 @@ func (r containerRecord) define() (*definition, error) {
 		d.ttl = layout.TTL{Enabled: true, Seconds: int32(*p.DefaultTTL)}
 	}
 	var err error
-	if d.index, err = index.New(p.IndexingPolicy, p.UniqueKeyPolicy); err != nil {
+	if d.index, err = index.New(p.IndexingPolicy, p.UniqueKeyPolicy, p.FullText); err != nil {
 		return nil, err
 	}
 	d.keyIndexed = !slices.ContainsFunc(d.key.Paths,

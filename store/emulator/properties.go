@@ -13,7 +13,7 @@ import (
 	"byline/store/emulator/jsonpart"
 )
 
-// containerProperties are the properties that a client sets. Policies for conflicts, vectors, full text and
+// containerProperties are the properties that a client sets. Policies for conflicts, vectors and
 // geography are stored unchanged: there are no conflicts, and queries that need the others are refused.
 type containerProperties struct {
 	ID                 string            `json:"id"`
@@ -24,7 +24,7 @@ type containerProperties struct {
 	ConflictResolution json.RawMessage   `json:"conflictResolutionPolicy"`
 	GeospatialConfig   json.RawMessage   `json:"geospatialConfig"`
 	VectorEmbedding    json.RawMessage   `json:"vectorEmbeddingPolicy,omitempty"`
-	FullText           json.RawMessage   `json:"fullTextPolicy,omitempty"`
+	FullText           *index.TextPolicy `json:"fullTextPolicy,omitempty"`
 }
 
 type partitionKeyDef struct {
@@ -80,6 +80,9 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 	if err := p.IndexingPolicy.Complete(); err != nil {
 		return nil, err
 	}
+	if err := p.FullText.Complete(p.IndexingPolicy); err != nil {
+		return nil, err
+	}
 	if p.ConflictResolution == nil {
 		p.ConflictResolution = json.RawMessage(
 			`{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`)
@@ -104,6 +107,10 @@ func checkMembers(body []byte) error {
 	}
 	key := sql.Lookup(body, sql.Path{"partitionKey"}).AppendJSON(nil)
 	if err := checkSupported("partition key definition", key, "paths", "kind", "version"); err != nil {
+		return err
+	}
+	texts := sql.Lookup(body, sql.Path{"fullTextPolicy"}).AppendJSON(nil)
+	if err := checkSupported("full-text policy", texts, "defaultLanguage", "fullTextPaths"); err != nil {
 		return err
 	}
 	mode := sql.Lookup(body, sql.Path{"conflictResolutionPolicy", "mode"})

@@ -23,6 +23,7 @@ type Indexes struct {
 	root       *pathNode // nil if nothing is indexed
 	Composites []Composite
 	Uniques    [][]sql.Path
+	Texts      []Text
 }
 
 // pathNode is a node in the tree of included and excluded paths. The most specific path wins.
@@ -42,8 +43,8 @@ type Column struct {
 	Desc bool
 }
 
-func New(p *Policy, u *UniqueKeys) (Indexes, error) {
-	var x Indexes
+func New(p *Policy, u *UniqueKeys, t *TextPolicy) (Indexes, error) {
+	x := Indexes{Texts: t.texts(p)}
 	if u != nil {
 		for _, k := range u.UniqueKeys {
 			var paths []sql.Path

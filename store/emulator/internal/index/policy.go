@@ -17,7 +17,7 @@ type Policy struct {
 	Composite [][]compositePath `json:"compositeIndexes,omitempty"`
 	Spatial   json.RawMessage   `json:"spatialIndexes,omitempty"`
 	Vector    json.RawMessage   `json:"vectorIndexes,omitempty"`
-	FullText  json.RawMessage   `json:"fullTextIndexes,omitempty"`
+	FullText  []textIndexPath   `json:"fullTextIndexes,omitempty"`
 }
 
 type indexPath struct {

@@ -39,7 +39,7 @@ func indexes(t *testing.T, p Policy) Indexes {
 	if err := p.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	x, err := New(&p, nil)
+	x, err := New(&p, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
