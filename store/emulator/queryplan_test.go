@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,6 +134,132 @@ func TestQueryPlan_Grouping(t *testing.T) {
 		if d := cmp.Diff(want, plan.QueryInfo, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s: %s", text, d)
 		}
+	}
+}
+
+// TestQueryPlan_Rank: the plan of ORDER BY RANK has the queries that the service's plan has. Spaces and the literals'
+// quotes may differ.
+func TestQueryPlan_Rank(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	for text, want := range map[string]struct {
+		statistics string
+		components []string
+		weights    []float64
+		skip, take int
+	}{
+		`SELECT TOP 10 * FROM c ORDER BY RANK FullTextScore(c.text, "swim", @q)`: {
+			`SELECT COUNT(1) AS documentCount, [{"totalWordCount": SUM(_FullTextWordCount(c.text)), "hitCounts": ` +
+				`[COUNTIF(FullTextContains(c.text, "swim")), COUNTIF(FullTextContains(c.text, "it's"))]}] ` +
+				`AS fullTextStatistics FROM c`,
+			[]string{`SELECT TOP 120 c._rid, [{"item": S0}] AS orderByItems, ` +
+				`{"payload": c, "componentScores": [(S0 ?? -1)]} AS payload FROM c WHERE (FILTER) ORDER BY S0 DESC`},
+			[]float64{}, -1, 10},
+		"SELECT r.id, r.a b FROM root r WHERE r.a = 1 OR r.b = 2 ORDER BY RANK RRF(FullTextScore(r.text, 'x'), " +
+			"FullTextScore(r['o'].t, 'y'), [2, -0.5]) OFFSET 100 LIMIT 5": {
+			`SELECT COUNT(1) AS documentCount, [{"totalWordCount": SUM(_FullTextWordCount(r.text)), "hitCounts": ` +
+				`[COUNTIF(FullTextContains(r.text, 'x'))]}, {"totalWordCount": SUM(_FullTextWordCount(r['o'].t)), ` +
+				`"hitCounts": [COUNTIF(FullTextContains(r['o'].t, 'y'))]}] AS fullTextStatistics FROM root r`,
+			[]string{
+				`SELECT TOP 210 r._rid, [{"item": S0}] AS orderByItems, {"payload": {"id": r.id, "b": r.a}, ` +
+					`"componentScores": [(S0 ?? -1), (S1 ?? 1.79769e+308)]} AS payload FROM root r ` +
+					`WHERE (r.a = 1 OR r.b = 2) AND (FILTER) ORDER BY S0 DESC`,
+				`SELECT TOP 210 r._rid, [{"item": S1}] AS orderByItems, {"payload": {"id": r.id, "b": r.a}, ` +
+					`"componentScores": [(S0 ?? -1), (S1 ?? 1.79769e+308)]} AS payload FROM root r ` +
+					`WHERE (r.a = 1 OR r.b = 2) AND (FILTER) ORDER BY S1 ASC`},
+			[]float64{2, 0.5}, 100, 5},
+	} {
+		plan := rankPlan(t, e, text, `{"name":"@q","value":"it's"}`)
+		if d := cmp.Diff(want.statistics, plan.Statistics); d != "" {
+			t.Errorf("%s: statistics %s", text, d)
+		}
+		skip, take := -1, -1
+		if plan.Skip != nil {
+			skip = *plan.Skip
+		}
+		if plan.Take != nil {
+			take = *plan.Take
+		}
+		if skip != want.skip || take != want.take || !plan.RequiresStatistics {
+			t.Errorf("%s: skips %d, takes %d, want %d, %d", text, skip, take, want.skip, want.take)
+		}
+		if d := cmp.Diff(want.weights, plan.Weights); d != "" {
+			t.Errorf("%s: weights %s", text, d)
+		}
+		var scores, queries []string
+		for i, one := range plan.Components {
+			scores = append(scores, one.OrderByPaths[0], "S"+strconv.Itoa(i))
+			if !one.NonStreaming || *one.Top != 120 && *one.Top != 210 {
+				t.Errorf("%s: component %+v", text, one)
+			}
+		}
+		for _, one := range plan.Components {
+			queries = append(queries, strings.NewReplacer(append(scores, clientFilter, "FILTER")...).Replace(one.Rewritten))
+		}
+		if d := cmp.Diff(want.components, queries); d != "" {
+			t.Errorf("%s: components %s", text, d)
+		}
+		placeholder := "{documentdb-formattablehybridsearchquery-"
+		if want := `(c.text, ["swim", "it's"], ` + placeholder + "totaldocumentcount}, " + placeholder +
+			"totalwordcount-0}, " + placeholder + "hitcountsarray-0})"; len(plan.Components) == 1 &&
+			scores[0] != "_FullTextScore"+want {
+			t.Errorf("score %s, want %s", scores[0], want)
+		}
+	}
+}
+
+// rankInfo is the protocol's HybridSearchQueryInfo.
+type rankInfo struct {
+	Statistics         string     `json:"globalStatisticsQuery"`
+	Components         []planInfo `json:"componentQueryInfos"`
+	Weights            []float64  `json:"componentWeights"`
+	Skip               *int       `json:"skip"`
+	Take               *int       `json:"take"`
+	RequiresStatistics bool       `json:"requiresGlobalStatistics"`
+}
+
+// rankPlan returns the plan of a query with ORDER BY RANK. parameters is the JSON of the list's elements.
+func rankPlan(t testing.TB, e *Engine, text, parameters string) rankInfo {
+	t.Helper()
+	query, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":`+string(query)+`,"parameters":[`+parameters+`]}`,
+		"Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
+	out := readAll(t, res)
+	var plan struct {
+		QueryInfo *planInfo `json:"queryInfo"`
+		Hybrid    *rankInfo `json:"hybridSearchQueryInfo"`
+	}
+	mustUnmarshal(t, out, &plan)
+	if res.StatusCode != 200 || plan.Hybrid == nil || plan.QueryInfo != nil {
+		t.Fatalf("%s: %s %s", text, res.Status, out)
+	}
+	return *plan.Hybrid
+}
+
+// TestQuery_RankWithoutPlan: a query with ORDER BY RANK is refused, with its plan, and one without a limit has none.
+func TestQuery_RankWithoutPlan(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	for _, header := range []string{`["p"]`, ""} {
+		h := []string{"Content-Type", "application/query+json", "X-Ms-Documentdb-Isquery", "True",
+			"X-Ms-Documentdb-Query-Enablecrosspartition", "True"}
+		if header != "" {
+			h = append(h, "X-Ms-Documentdb-Partitionkey", header)
+		}
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs",
+			`{"query":"SELECT TOP 1 * FROM c ORDER BY RANK FullTextScore(c.text, 'x')"}`, h...)
+		if out := string(readAll(t, res)); res.StatusCode != 400 || res.Header.Get("X-Ms-Substatus") != "1004" ||
+			!strings.Contains(out, "hybridSearchQueryInfo") || header != "" && !strings.Contains(out, "in no order") {
+			t.Errorf("%s %s", res.Status, out)
+		}
+	}
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"SELECT * FROM c ORDER BY RANK FullTextScore(c.text, 'x')"}`,
+		"Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
+	if out := string(readAll(t, res)); res.StatusCode != 400 || !strings.Contains(out, "without TOP") {
+		t.Errorf("%s %s", res.Status, out)
 	}
 }
 

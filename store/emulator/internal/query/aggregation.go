@@ -12,7 +12,10 @@ func (r *Query) runAggregation(ctx context.Context) error {
 	agg := r.bound.NewAggregation()
 	var order []byte
 	err := r.eachItem(ctx, func(_, _ []byte, rec *layout.Record) (bool, error) {
-		order = r.sortValues(order[:0], rec.Doc)
+		var err error
+		if order, err = r.sortValues(order[:0]); err != nil {
+			return false, err
+		}
 		if err := agg.Add(rec.Doc, order); err != nil {
 			return false, apierror.Query(err)
 		}

@@ -15,7 +15,8 @@ import (
 // queryPlanInfo is the protocol's PartitionedQueryExecutionInfo.
 type queryPlanInfo struct {
 	Version   int             `json:"partitionedQueryExecutionInfoVersion"`
-	QueryInfo planInfo        `json:"queryInfo"`
+	QueryInfo *planInfo       `json:"queryInfo,omitempty"`
+	Hybrid    *hybridInfo     `json:"hybridSearchQueryInfo,omitempty"`
 	Ranges    []planRangeInfo `json:"queryRanges"`
 }
 
@@ -59,18 +60,29 @@ func planQuery(b *sql.Bound, text string) ([]byte, error) {
 	if err != nil {
 		return nil, apierror.Query(err)
 	}
+	plan := queryPlanInfo{Version: 2, Ranges: []planRangeInfo{{Min: "", Max: "FF", MinInclusive: true}}}
+	if b.Ranks() {
+		if plan.Hybrid, err = hybridPlan(clauses, b); err != nil {
+			return nil, err
+		}
+		return json.Marshal(plan)
+	}
 	info, err := planOf(clauses, b)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(queryPlanInfo{Version: 2, QueryInfo: info,
-		Ranges: []planRangeInfo{{Min: "", Max: "FF", MinInclusive: true}}})
+	plan.QueryInfo = &info
+	return json.Marshal(plan)
+}
+
+func newPlanInfo() planInfo {
+	return planInfo{DistinctType: "None", OrderBy: []string{}, OrderByPaths: []string{}, GroupBy: []string{},
+		GroupByAliases: []string{}, Aggregates: []string{}, AliasToType: map[string]*string{}}
 }
 
 func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
-	info := planInfo{DistinctType: "None", OrderBy: []string{}, OrderByPaths: []string{}, GroupBy: []string{},
-		GroupByAliases: []string{},
-		Aggregates:     []string{}, AliasToType: map[string]*string{}, SelectValue: c.Value}
+	info := newPlanInfo()
+	info.SelectValue = c.Value
 	limit := "" // limit for each partition
 	if n, ok := b.Top(); ok {
 		info.Top, limit = &n, fmt.Sprintf("TOP %d ", n)
@@ -157,7 +169,7 @@ func (info *planInfo) order(c sql.Clauses, b *sql.Bound, limit, tail string) {
 }
 
 // aggregateTypes maps aggregates to the protocol's names.
-var aggregateTypes = map[string]string{"COUNT": "Count", "SUM": "Sum", "MIN": "Min", "MAX": "Max", "AVG": "Average"}
+var aggregateTypes = map[string]string{"COUNT": "Count", "COUNTIF": "CountIf", "SUM": "Sum", "MIN": "Min", "MAX": "Max", "AVG": "Average"}
 
 // group rewrites the query to return groups with partial aggregates.
 func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {

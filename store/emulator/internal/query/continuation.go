@@ -91,6 +91,9 @@ func (r *Query) fingerprint() [8]byte {
 	case planSorted:
 		for _, o := range r.bound.OrderBy() {
 			column(o.Path, o.Desc)
+			if o.Score != "" {
+				write([]byte(o.Score))
+			}
 		}
 	case planComposite:
 		for _, c := range r.plan.composite.Columns {

@@ -28,7 +28,7 @@ func List(name, rid string, rows [][]byte) []byte {
 // Over runs the query over a list of resources that are not items: databases, containers or offers.
 func (r *Request) Over(name, rid string, bodies [][]byte) (*Page, error) {
 	b := r.bound
-	if len(b.OrderBy()) > 0 || b.Aggregates() {
+	if len(b.OrderBy()) > 0 || b.Ranks() || b.Aggregates() {
 		return nil, apierror.BadRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte

@@ -13,6 +13,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/partitionkey"
@@ -91,6 +92,11 @@ type Page struct {
 
 // On returns the query over a container, before it has read anything.
 func (r *Request) On(c Container) (*Query, error) {
+	if r.bound.Searches() {
+		own := *r
+		own.bound = r.bound.WithTexts(func(p sql.Path) fulltext.Analyzer { return c.Indexes.Text(p).Analyzer })
+		r = &own
+	}
 	q := &Query{Request: r, c: c, item: r.bound.Evaluator()}
 	var err error
 	if q.size, err = PageSize(r.header); err != nil {
@@ -101,6 +107,9 @@ func (r *Request) On(c Container) (*Query, error) {
 	}
 	if err := q.resolveScope(); err != nil {
 		return nil, err
+	}
+	if r.bound.Ranks() {
+		return nil, rankError(r.bound, r.text)
 	}
 	// after resolveScope: a client that has to merge partitions sends its own
 	if token := r.header.Get("X-Ms-Continuation"); token != "" {

@@ -85,7 +85,7 @@ func (r *Query) choosePlan() error {
 	case len(orders) >= 2 && !r.c.Indexes.HasComposite(orders):
 		return apierror.BadRequest(
 			"The order by query does not have a corresponding composite index that it can be served from.")
-	case len(orders) == 1 && !r.c.Indexes.SortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
+	case len(orders) == 1 && orders[0].Score == "" && !r.c.Indexes.SortsBy(orders[0].Path) && !r.pinnedCompositeOrders(orders[0]):
 		return apierror.BadRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	var err error

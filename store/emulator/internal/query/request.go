@@ -136,14 +136,24 @@ func duplicateName(parameters []sql.Param) string {
 // crossPartitionError reports that the client has to merge the results of partitions, with the plan for
 // that. If the engine has none, the client's request for it is refused by name.
 func crossPartitionError(b *sql.Bound, text string) error {
+	return planError(b, text, "The provided cross partition query can not be directly served by the gateway. "+
+		"This is a first chance (internal) exception that all newer clients will know how to handle gracefully.")
+}
+
+// rankError reports that the client has to execute ORDER BY RANK itself, by a plan. The service returns rows in no
+// order instead.
+func rankError(b *sql.Bound, text string) error {
+	return planError(b, text, "ORDER BY RANK is executed by clients, which request a query plan for it. Without one, "+
+		"the service returns the rows in no order, and this engine refuses the query.")
+}
+
+func planError(b *sql.Bound, text, message string) error {
 	plan, err := planQuery(b, text)
 	if err != nil {
 		plan = []byte("{}")
 	}
 	return &apierror.Error{Status: http.StatusBadRequest, Substatus: apierror.SubCrossPartition, Code: "BadRequest",
-		Charge: charge.BadRequest, Extra: string(plan),
-		Message: "The provided cross partition query can not be directly served by the gateway. " +
-			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
+		Charge: charge.BadRequest, Extra: string(plan), Message: message}
 }
 
 // PageSize parses x-ms-max-item-count.

@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
-	"byline/store/emulator/internal/sql"
 )
 
 // maxSortBytes bounds the memory to sort a page: keys, and about sortedItemBytes with each.
@@ -69,7 +69,11 @@ func (r *Query) runSorted(ctx context.Context) error {
 	kept := page{most: skip + want}
 	var key []byte
 	err := r.eachItem(ctx, func(_, address []byte, rec *layout.Record) (bool, error) {
-		key = r.appendTie(r.sortValues(key[:0], rec.Doc), rec)
+		var err error
+		if key, err = r.sortValues(key[:0]); err != nil {
+			return false, err
+		}
+		key = r.appendTie(key, rec)
 		at := len(key)
 		key = append(key, address...)
 		if !r.from.started || bytes.Compare(key, r.from.after) > 0 {
@@ -111,13 +115,17 @@ func (r *Query) runSorted(ctx context.Context) error {
 	return nil
 }
 
-// sortValues appends the values of ORDER BY.
-func (r *Query) sortValues(dst, doc []byte) []byte {
+// sortValues appends the current item's values of ORDER BY.
+func (r *Query) sortValues(dst []byte) ([]byte, error) {
 	for _, o := range r.bound.OrderBy() {
+		v, err := r.item.Order(o)
+		if err != nil {
+			return nil, apierror.Query(err)
+		}
 		c := index.Column{Path: o.Path, Desc: o.Desc}
-		dst = c.AppendValue(dst, sql.Lookup(doc, o.Path))
+		dst = c.AppendValue(dst, v)
 	}
-	return dst
+	return dst, nil
 }
 
 // appendTie appends the resource id, which orders equal values, in the direction of the first term.

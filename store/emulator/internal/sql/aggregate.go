@@ -16,10 +16,12 @@ const (
 	aggMin
 	aggMax
 	aggAvg
+	aggCountIf
 )
 
 var aggregateKinds = map[string]aggregateKind{
 	"COUNT": aggCount, "SUM": aggSum, "MIN": aggMin, "MAX": aggMax, "AVG": aggAvg,
+	"COUNTIF": aggCountIf,
 }
 
 // aggregateExpr is the result of an aggregate in a row.
@@ -74,7 +76,7 @@ type accumulator struct {
 
 // add adds a value. Undefined values do not count.
 func (t *accumulator) add(kind aggregateKind, v Value) {
-	if v.kind == Undefined {
+	if v.kind == Undefined || kind == aggCountIf && !(v.kind == Bool && v.yes) {
 		return
 	}
 	t.count++
@@ -99,7 +101,7 @@ func (t *accumulator) add(kind aggregateKind, v Value) {
 
 func (t *accumulator) result(kind aggregateKind) Value {
 	switch {
-	case kind == aggCount:
+	case kind == aggCount || kind == aggCountIf:
 		return number(float64(t.count))
 	case t.bad:
 		return Value{}
@@ -141,6 +143,7 @@ type Aggregation struct {
 	key      []byte // scratch
 	position []byte // scratch
 	used     int    // bytes of memory, estimated
+	index    TextIndex
 	err      error
 }
 
@@ -153,11 +156,15 @@ func (b *Bound) NewAggregation() *Aggregation {
 	return a
 }
 
+// UseIndex makes an index answer for the texts of the documents.
+func (a *Aggregation) UseIndex(x TextIndex) { a.index = x }
+
 // Add adds a document that Matches. order is its encoded ORDER BY values: rows are ordered by the
 // lowest order of their documents, then by their keys. It copies what it keeps. The error, if any,
 // is an *Error: a limit is exceeded.
 func (a *Aggregation) Add(doc, order []byte) error {
 	e := newEnv(a.b, doc)
+	e.index = a.index
 	a.add(e, order)
 	if err := e.release(); err != nil {
 		return err

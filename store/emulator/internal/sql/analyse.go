@@ -35,7 +35,7 @@ func (q *Query) finish() {
 	if q.where == nil {
 		return
 	}
-	q.filterPaths = filterPaths(q.where)
+	q.filterPaths, q.textConditions = filterPaths(q.where), textConditions(q.where)
 	if o, ok := q.where.(*orExpr); ok {
 		for _, c := range o.list {
 			q.branches = append(q.branches, conjuncts(c))

@@ -11,7 +11,16 @@ func (p *parser) call(t token) expr {
 	if agg, ok := aggregateKinds[name]; ok {
 		return p.aggregate(t, name, agg)
 	}
+	parseText, isText := textFunctions[name]
+	if isText {
+		args := p.list(")")
+		p.noMember("a function's result")
+		return parseText(p, t, args)
+	}
 	f, ok := functions[name]
+	if name == "FULLTEXTSCORE" || name == "RRF" {
+		p.fail(t, "%s anywhere but in ORDER BY RANK is not supported", p.span(t))
+	}
 	if !ok && name != "REGEXMATCH" {
 		p.fail(t, "The function %s is not supported", p.span(t))
 	}

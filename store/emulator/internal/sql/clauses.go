@@ -16,7 +16,16 @@ type Clauses struct {
 	GroupBy  []string
 	OrderBy  []string // the paths
 
+	Rank    []Rank    // the scores of ORDER BY RANK
+	Weights []float64 // of RRF; nil if it has none
+
 	Aggregates int // number of aggregates in the columns
+}
+
+// Rank is a FullTextScore: the text of its property and of its terms.
+type Rank struct {
+	Path  string
+	Terms []string
 }
 
 // Column is one expression of SELECT. A * is the alias of FROM, under VALUE.
@@ -41,6 +50,16 @@ func Split(text string) (Clauses, error) {
 	s := splitter{text: text, tokens: p.tokens}
 	c := s.split(p.columns)
 	c.Aggregates = len(q.aggregates)
+	if c.Weights = p.rankWeights; q.ranks {
+		c.OrderBy = nil
+	}
+	for _, r := range p.ranks {
+		rank := Rank{Path: s.between(r.path[0], r.path[1])}
+		for _, term := range r.terms {
+			rank.Terms = append(rank.Terms, s.between(term[0], term[1]))
+		}
+		c.Rank = append(c.Rank, rank)
+	}
 	return c, nil
 }
 

@@ -17,6 +17,8 @@ func FuzzSplit(f *testing.F) {
 			"BY\n ORDER BY c.o", "SELECT VALUE AVG(c.x) + MAX(c.y) FROM c",
 		`SELECT c["AS"] b, c["as"] AS as1, c["order"] FROM c ORDER BY c["desc"], c["asc"] DESC`,
 		`SELECT c.n AS from_, c["as"] AS where_, (c["a"]) AS groups FROM c ORDER BY c.n`,
+		"SELECT TOP 1 c.a FROM c WHERE FullTextContains(c.t, 'x') ORDER BY RANK RRF(FullTextScore(c.t, 'a', @b), " +
+			"FullTextScore(c.s, ['c']), [1, -2])",
 		"SELECT c.n FROM c AS c WHERE c.a = 1", "SELECT TOP 1 1 AS one FROM c AS True WHERE true",
 	} {
 		f.Add(s)

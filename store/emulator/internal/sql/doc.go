@@ -12,7 +12,7 @@
 //	SELECT [DISTINCT] [TOP n|@p] * | VALUE expr | expr [[AS] alias], ...
 //	FROM name [[AS] alias]
 //	[WHERE expr]
-//	[GROUP BY expr, ... | ORDER BY path [ASC|DESC], ...]
+//	[GROUP BY expr, ... | ORDER BY path [ASC|DESC], ... | ORDER BY score [ASC|DESC] | ORDER BY RANK rank]
 //	[OFFSET n|@p LIMIT n|@p]
 //
 //	expr      literal, @parameter, path, [expr, ...], {"name": expr, ...}, (expr), call
@@ -21,14 +21,17 @@
 //	path      c.a.b  c["a"]["b"]  c.list[0]
 //	types     IS_ARRAY IS_BOOL (or IS_BOOLEAN) IS_DEFINED IS_INTEGER IS_NULL IS_NUMBER IS_OBJECT
 //	          IS_PRIMITIVE IS_STRING
-//	strings   CONCAT CONTAINS ENDSWITH FULLTEXTCONTAINS INDEX_OF LEFT LENGTH LOWER LTRIM
+//	strings   CONCAT CONTAINS ENDSWITH INDEX_OF LEFT LENGTH LOWER LTRIM
 //	          REGEXMATCH REPLACE REPLICATE REVERSE RIGHT RTRIM STARTSWITH STRINGEQUALS
 //	          SUBSTRING TOSTRING TRIM UPPER STRINGTOARRAY STRINGTOBOOLEAN STRINGTONULL
 //	          STRINGTONUMBER STRINGTOOBJECT
 //	arrays    ARRAY_CONCAT ARRAY_CONTAINS ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY ARRAY_LENGTH
 //	          ARRAY_SLICE SETINTERSECT SETUNION
 //	numbers   ABS CEILING FLOOR POWER ROUND SQRT
-//	aggregate COUNT SUM MIN MAX AVG
+//	search    FULLTEXTCONTAINS FULLTEXTCONTAINSALL FULLTEXTCONTAINSANY _FULLTEXTWORDCOUNT
+//	score     _FULLTEXTSCORE(path, [term, ...], items, words, [items with the term, ...])
+//	rank      FULLTEXTSCORE(path, term, ...) or RRF(FULLTEXTSCORE(...), ... [, [weight, ...]])
+//	aggregate COUNT COUNTIF SUM MIN MAX AVG
 //
 // Comments are -- to the end of the line and /* */. FROM only names the alias that paths begin with.
 //
@@ -39,7 +42,8 @@
 // Evaluation follows the service: undefined propagates; across types, = and != are false and true,
 // other comparisons are undefined, as they are between arrays or objects; WHERE accepts only true. A
 // number that JSON cannot write (1/0) is undefined. Lengths and positions in strings count UTF-16
-// units. FULLTEXTCONTAINS is a case-insensitive CONTAINS.
+// units. Full-text functions compare what package fulltext makes of a property and of literals or
+// parameters. A query with ORDER BY RANK is for a client to execute: an Evaluator ignores the order.
 //
 // Work and memory for one document are bounded; exceeding a limit is an error, not undefined.
 package sql

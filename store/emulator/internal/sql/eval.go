@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/jsonpart"
 )
 
@@ -86,6 +87,10 @@ type env struct {
 	found uint32
 	spans [maxSlots]struct{ start, end int }
 	stack []Value // arguments of active calls
+
+	analyzer func(Path) fulltext.Analyzer // see Bound
+	index    TextIndex                    // nil: none
+	texts    []itemText                   // of the current document
 }
 
 var envs = sync.Pool{New: func() any { return new(env) }}
@@ -99,10 +104,11 @@ func newEnv(b *Bound, doc []byte) *env {
 
 func (e *env) begin(b *Bound) {
 	e.slots, e.params, e.prep, e.end = b.q.slots, b.params, b.prep, b.q.end
+	e.analyzer = b.analyzer
 }
 
 func (e *env) reset(doc []byte) {
-	e.doc, e.at, e.found = doc, 0, 0
+	e.doc, e.at, e.found, e.texts = doc, 0, 0, e.texts[:0]
 }
 
 // release returns e to the pool. Its error is that of failure.

@@ -16,7 +16,8 @@ type function struct {
 	fn       func(args []Value) Value
 }
 
-// functions are the functions of the query language, by name, except REGEXMATCH: see parser.regex. A
+// functions are the functions of the query language, by name, except REGEXMATCH: see parser.regex, and
+// those of full-text search: see textFunctions. A
 // function that takes more than a pass over its arguments also has an entry in costs.
 var functions = map[string]*function{
 	"IS_ARRAY":     {1, 1, isKind(Array)},
@@ -30,12 +31,9 @@ var functions = map[string]*function{
 	"IS_PRIMITIVE": {1, 1, func(a []Value) Value { return boolean(a[0].kind > Undefined && a[0].kind < Array) }},
 	"IS_STRING":    {1, 1, isKind(String)},
 
-	"CONCAT":   {2, many, concat},
-	"CONTAINS": {2, 3, stringTest(bytes.Contains)},
-	"ENDSWITH": {2, 3, stringTest(bytes.HasSuffix)},
-	"FULLTEXTCONTAINS": {2, 2, func(a []Value) Value {
-		return stringTest(bytes.Contains)([]Value{a[0], a[1], boolean(true)})
-	}},
+	"CONCAT":       {2, many, concat},
+	"CONTAINS":     {2, 3, stringTest(bytes.Contains)},
+	"ENDSWITH":     {2, 3, stringTest(bytes.HasSuffix)},
 	"INDEX_OF":     {2, 3, indexOf},
 	"LEFT":         {2, 2, func(a []Value) Value { return substring(a[0], number(0), a[1]) }},
 	"LENGTH":       {1, 1, stringLength},

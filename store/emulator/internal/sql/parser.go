@@ -1,9 +1,5 @@
 package sql
 
-import (
-	"strings"
-)
-
 // maxDepth is the deepest nesting of expressions. Lists joined by AND, OR or commas may be as long
 // as the text.
 const maxDepth = 200
@@ -30,6 +26,9 @@ type parser struct {
 
 	columns  []columnTokens
 	prepared []*int // indexes of prepared values, set after parsing
+
+	ranks       []rankTokens // of ORDER BY RANK
+	rankWeights []float64    // of RRF; nil if it has none
 
 	bareConcat   bool // the last concat was a || without parentheses
 	bareCoalesce bool // the last expression was a ?? without parentheses
@@ -362,11 +361,12 @@ func (p *parser) orderBy() {
 	}
 	for {
 		t := p.peek()
-		if t.kind != tokWord || p.peekAt(1).word == "(" {
-			p.fail(t, "ORDER BY anything but a property is not supported")
+		next := p.peekAt(1)
+		if t.kind == tokWord && len(p.q.order) == 0 && p.orderedBySearch(t, next) {
+			return
 		}
-		if next := p.peekAt(1); strings.EqualFold(p.span(t), "RANK") && next.kind == tokWord {
-			p.fail(t, "ORDER BY RANK is not supported")
+		if t.kind != tokWord || next.word == "(" {
+			p.fail(t, "ORDER BY anything but a property is not supported")
 		}
 		path, ok := p.primary().(*pathExpr)
 		if !ok || path.path == nil || isOperator(p.peek()) {

@@ -122,6 +122,17 @@ func (v *Evaluator) Next(doc []byte) {
 	v.e.reset(doc)
 }
 
+// UseIndex makes an index answer for the texts of the items, from the next call of Next.
+func (v *Evaluator) UseIndex(x TextIndex) { v.e.index = x }
+
+// Order returns the item's value of a term of ORDER BY. The error, if any, is an *Error: a limit is exceeded.
+func (v *Evaluator) Order(o Order) (Value, error) {
+	if o.score == nil {
+		return Lookup(v.e.doc, o.Path), nil
+	}
+	return o.score.eval(&v.e), v.e.failure()
+}
+
 // Matches reports whether WHERE is true. The error, if any, is an *Error: a limit is exceeded.
 func (v *Evaluator) Matches() (bool, error) {
 	if v.b.q.where == nil {

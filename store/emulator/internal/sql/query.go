@@ -3,6 +3,8 @@ package sql
 import (
 	"encoding/json"
 	"math"
+
+	"byline/store/emulator/internal/fulltext"
 )
 
 // Query is a parsed query.
@@ -27,6 +29,10 @@ type Query struct {
 	conjuncts   []atom
 	branches    [][]atom
 	filterPaths []Path
+
+	textConditions []*textCondition // that WHERE joins by AND
+	ranks          bool             // has ORDER BY RANK
+	searches       bool             // has functions of full-text search
 }
 
 type param struct {
@@ -54,6 +60,8 @@ type Bound struct {
 	prep   []prepared
 
 	top, offset, limit int // -1: none
+
+	analyzer func(Path) fulltext.Analyzer // of a text; nil: English
 }
 
 // Bind binds parameters. Unused ones are ignored; one without a value is undefined. The Bound keeps
@@ -132,6 +140,16 @@ func (b *Bound) operand(x expr) Value {
 	return Value{}
 }
 
+// Parameter returns the value of a parameter of the text, by its name with the @.
+func (b *Bound) Parameter(name string) Value {
+	for i, p := range b.q.params {
+		if p.name == name {
+			return b.params[i]
+		}
+	}
+	return Value{}
+}
+
 // notCount returns why v is invalid for TOP, OFFSET and LIMIT, or "".
 func notCount(v Value) string {
 	if v.kind != Number || v.num < 0 || v.num > math.MaxInt32 || v.num != math.Trunc(v.num) {
@@ -166,10 +184,12 @@ func (b *Bound) Matches(doc []byte) (bool, error) {
 	return t == yes, e.release()
 }
 
-// Order is one term of ORDER BY.
+// Order is one term of ORDER BY: a property or a score.
 type Order struct {
-	Path Path
-	Desc bool
+	Path  Path
+	Desc  bool
+	Score string // the text of _FullTextScore(...), "" for a property
+	score *textScore
 }
 
 // OrderBy returns the terms of ORDER BY, or nil. The slice is shared.

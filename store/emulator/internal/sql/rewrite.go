@@ -67,6 +67,12 @@ func rewrite(x expr, f func(expr) expr) expr {
 		list(x.list)
 	case *callExpr:
 		list(x.args)
+	case *textCondition:
+		each(&x.x)
+	case *wordCount:
+		each(&x.x)
+	case *textScore:
+		each(&x.x)
 	}
 	return x
 }
