@@ -22,7 +22,7 @@ func audit(t testing.TB, e *Engine) {
 			want, got := map[string][]byte{}, map[string][]byte{}
 			scan(t, e, layout.KindItem, c, func(key, value []byte) { auditEntries(t, e, c, key[5:], value, want) })
 			for _, kind := range []byte{layout.KindFeed, layout.KindOrder, layout.KindComposite, layout.KindRange,
-				layout.KindUnique, layout.KindExpiry} {
+				layout.KindText, layout.KindUnique, layout.KindExpiry} {
 				scan(t, e, kind, c, func(key, value []byte) { got[string(key)] = value })
 			}
 			for key, value := range want {

@@ -15,6 +15,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
@@ -79,7 +80,7 @@ func (e *Engine) loadCatalog() error {
 			return err
 		}
 		d.containers[r.ID] = c
-		if r.Reindexing {
+		if r.Reindexing || r.Analysis != fulltext.Version && c.def.index.HasTexts() {
 			unfinished = append(unfinished, c)
 		}
 		return e.recoverLSNs(c)

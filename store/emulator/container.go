@@ -13,6 +13,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
+	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/partitionkey"
@@ -60,6 +61,7 @@ type containerRecord struct {
 	Ranges     []partitionkey.Record `json:"ranges"`
 	Gone       []string              `json:"gone,omitempty"`
 	Reindexing bool                  `json:"reindexing,omitempty"` // an index rebuild is unfinished
+	Analysis   int                   `json:"analysis,omitempty"`   // version of the analysis in full-text indexes
 }
 
 // rLock locks mu for reading, unless ctx ends while it is locked for writing.
@@ -224,7 +226,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 		no, ts := m.number(), e.o.Clock().Unix()
 		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(layout.FormatETag(no, 0, 0, ts)),
 			Timestamp:  ts,
-			Properties: *props}
+			Properties: *props, Analysis: fulltext.Version}
 		key := partitionkey.Paths{Version: props.PartitionKey.Version, Multi: props.PartitionKey.Kind == "MultiHash"}
 		r.Ranges = key.Split(e.o.Partitions)
 		if made, err = r.open(d); err != nil {
@@ -350,7 +352,7 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		}
 		is.PartitionKey.Version, is.UniqueKeyPolicy = was.PartitionKey.Version, was.UniqueKeyPolicy
 		r := old.record
-		r.Properties, r.Timestamp = *props, e.o.Clock().Unix()
+		r.Properties, r.Timestamp, r.Analysis = *props, e.o.Clock().Unix(), fulltext.Version
 		r.ETag = quoteETag(layout.FormatETag(c.No, uint64(m.number()), 0, r.Timestamp))
 		if def, err = r.define(); err != nil {
 			return err

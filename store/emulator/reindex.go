@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/partitionkey"
@@ -51,7 +52,7 @@ func (e *Engine) finishReindex(c *container) error {
 	if err := e.rebuildIndex(c, c.def); err != nil {
 		return err
 	}
-	c.def.record.Reindexing = false
+	c.def.record.Reindexing, c.def.record.Analysis = false, fulltext.Version
 	m := &metaChange{e: e, batch: e.db.NewBatch()}
 	defer m.batch.Close()
 	if err := m.set(layout.MetaContainer, c.No, c.def.record); err != nil {
@@ -63,7 +64,8 @@ func (e *Engine) finishReindex(c *container) error {
 func (e *Engine) rebuildIndex(c *container, def *definition) error {
 	batch := e.db.NewBatch()
 	defer func() { batch.Close() }()
-	for _, kind := range []byte{layout.KindComposite, layout.KindRange, layout.KindExpiry} {
+	for _, kind := range []byte{layout.KindComposite, layout.KindRange, layout.KindText,
+		layout.KindExpiry} {
 		if err := batch.DeleteRange(layout.AppendKind(nil, kind, c.No), layout.AppendKind(nil, kind, c.No+1),
 			nil); err != nil {
 			return err
@@ -125,7 +127,12 @@ func (e *Engine) eachStored(c *container, def *definition, fn func(x *index.Writ
 
 // sameIndex reports whether two definitions need the same index entries.
 func (d *definition) sameIndex(o *definition) bool {
-	a, err1 := json.Marshal(d.record.Properties.IndexingPolicy)
-	b, err2 := json.Marshal(o.record.Properties.IndexingPolicy)
-	return err1 == nil && err2 == nil && bytes.Equal(a, b) && d.ttl == o.ttl
+	return d.ttl == o.ttl && sameJSON(d.record.Properties.IndexingPolicy, o.record.Properties.IndexingPolicy) &&
+		sameJSON(d.record.Properties.FullText, o.record.Properties.FullText)
+}
+
+func sameJSON(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }

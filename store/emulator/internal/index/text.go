@@ -127,6 +127,11 @@ func (t *TextPolicy) texts(p *Policy) []Text {
 	return list
 }
 
+// HasTexts reports whether there are full-text indexes.
+func (x *Indexes) HasTexts() bool {
+	return slices.ContainsFunc(x.Texts, func(t Text) bool { return t.Indexed })
+}
+
 // Text returns what is known of the text at a path: in a property that no policy names, it is English.
 func (x *Indexes) Text(path sql.Path) Text {
 	for _, t := range x.Texts {

@@ -5,6 +5,7 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -15,10 +16,11 @@ type Cost struct {
 	Composites int // composite index entries of the item
 	Changed    int // paths whose terms were removed or added
 	Moved      int // composite index entries that changed
+	Postings   int // of full-text indexes, that changed
 }
 
-// MaxIndexed bounds the bytes of an item's entries in the range index, composite indexes and unique
-// keys. Each entry has the item's address, and a value can be in many entries, so small items can
+// MaxIndexed bounds the bytes of an item's entries in the range index, composite and full-text indexes
+// and unique keys. Each entry has the item's address, and a value can be in many entries, so small items can
 // have large entries.
 const MaxIndexed = 32 << 20
 
@@ -109,7 +111,7 @@ func (x *Writer) expiry(old, rec *layout.Record) {
 	}
 }
 
-// values maintains the range index and the composite indexes.
+// values maintains the range index, the composite indexes and the full-text indexes.
 func (x *Writer) values(old, rec *layout.Record) Cost {
 	var cost Cost
 	policy := x.Indexes
@@ -142,6 +144,11 @@ func (x *Writer) values(old, rec *layout.Record) Cost {
 
 	for i := range policy.Composites {
 		x.composite(&policy.Composites[i], old, rec, &cost)
+	}
+	for i := range policy.Texts {
+		if t := &policy.Texts[i]; t.Indexed {
+			x.text(t, old, rec, &cost)
+		}
 	}
 	return cost
 }
@@ -204,6 +211,14 @@ func (x *Writer) SizeOf(rec *layout.Record) int {
 		if size += len(index.appendEntry(layout.AppendCompositePrefix(nil, x.Container, index.No, x.Partition), rec.Doc,
 			x.ID)); size > MaxIndexed {
 			break
+		}
+	}
+	for i := range policy.Texts {
+		t := &policy.Texts[i]
+		if v := t.of(rec); t.Indexed && v.Kind() == sql.String && size <= MaxIndexed {
+			for key, posting := range t.postings(v, x.Container, x.Address) {
+				size += len(key) + len(posting)
+			}
 		}
 	}
 	for no, paths := range policy.Uniques {

@@ -13,6 +13,7 @@ import "encoding/binary"
 //	o container birth rid                     -> address: order of creation, for scans over partitions
 //	c container index EPK pk values... id     -> length of id: a composite index, by logical partition
 //	r container path value address            -> length of address: the range index of included paths
+//	x container path term 0 address           -> a posting: the full-text index of a property
 //	u container key EPK pk values...          -> id: a unique key
 //	t container expiry address                -> nothing: time to live
 //	l container range                         -> the last LSN
@@ -28,6 +29,7 @@ const (
 	KindOrder     = 'o'
 	KindComposite = 'c'
 	KindRange     = 'r'
+	KindText      = 'x'
 	KindUnique    = 'u'
 	KindExpiry    = 't'
 	KindLSN       = 'l'
@@ -35,7 +37,8 @@ const (
 )
 
 // ContainerKinds are the kinds that belong to a container.
-var ContainerKinds = []byte{KindItem, KindFeed, KindOrder, KindComposite, KindRange, KindUnique, KindExpiry, KindLSN}
+var ContainerKinds = []byte{KindItem, KindFeed, KindOrder, KindComposite, KindRange, KindText, KindUnique,
+	KindExpiry, KindLSN}
 
 // The kinds of metadata.
 const (
@@ -108,6 +111,12 @@ func AppendCompositePrefix(dst []byte, container uint32, index uint16, partition
 
 func AppendRangePrefix(dst []byte, container uint32, path uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendKind(dst, KindRange, container), path)
+}
+
+// AppendTextPrefix appends the prefix of a term's postings. The term "" has the numbers of words of all texts.
+func AppendTextPrefix(dst []byte, container uint32, path uint64, term string) []byte {
+	dst = binary.BigEndian.AppendUint64(AppendKind(dst, KindText, container), path)
+	return append(append(dst, term...), 0)
 }
 
 func AppendUniquePrefix(dst []byte, container uint32, key uint16, partition []byte) []byte {

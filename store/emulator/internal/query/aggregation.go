@@ -10,6 +10,9 @@ import (
 // runAggregation computes all rows and returns a page of them.
 func (r *Query) runAggregation(ctx context.Context) error {
 	agg := r.bound.NewAggregation()
+	if r.texts != nil {
+		agg.UseIndex(r.texts)
+	}
 	var order []byte
 	err := r.eachItem(ctx, func(_, _ []byte, rec *layout.Record) (bool, error) {
 		var err error

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 
@@ -52,6 +53,13 @@ func (r *Query) visitEntries(ctx context.Context, it *pebble.Iterator, valid boo
 ) (stopped bool, err error) {
 	ahead := lookupPool.Get().(*lookups)
 	defer ahead.release()
+	var check candidates
+	if len(r.plan.check) > 0 {
+		if check, err = r.openConditions(r.plan.check, nil, nil); err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, check.close()) }()
+	}
 	seen := 0
 	for valid {
 		entries, buf := ahead.entries[:0], ahead.bytes[:0]
@@ -60,6 +68,11 @@ func (r *Query) visitEntries(ctx context.Context, it *pebble.Iterator, valid boo
 			var e entry
 			e, buf = r.entryAt(it, common, buf)
 			entries = append(entries, e)
+		}
+		if check != nil {
+			if err := r.checkEntries(check, entries); err != nil {
+				return false, err
+			}
 		}
 		buf = r.lookAhead(entries, buf)
 		ahead.entries, ahead.bytes = entries, buf

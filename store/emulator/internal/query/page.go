@@ -74,8 +74,10 @@ type Query struct {
 	long       bool   // it has longPage bytes or more
 	rows       int
 	next       *continuation
-	head       int // bytes of out before the first row
-	entries    int // index entries and items read
+	head       int        // bytes of out before the first row
+	entries    int        // index entries and items read
+	postings   int        // of full-text indexes, read
+	texts      *itemTexts // of the current item; nil if the query searches none
 	seeks      int
 	filtered   int // items to which WHERE was applied
 	loaded     int // their bytes
@@ -129,6 +131,10 @@ func (r *Query) Open(db pebble.Reader) (err error) {
 	if r.view, err = db.NewIter(nil); err != nil {
 		return err
 	}
+	if r.bound.Searches() && r.c.Indexes.HasTexts() {
+		r.texts = &itemTexts{r: r}
+		r.item.UseIndex(r.texts)
+	}
 	if err := r.choosePlan(); err != nil {
 		return err
 	}
@@ -163,6 +169,9 @@ func (r *Query) Page(ctx context.Context) (*Page, error) {
 	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
+	if r.texts != nil && r.texts.err != nil {
+		return nil, r.texts.err
+	}
 	m := metrics{retrieved: r.filtered, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
 	page := &Page{Body: r.scratch.Take(AppendListEnd(r.out, r.rows)), Rows: r.rows}
 	var err error
@@ -187,6 +196,9 @@ func (r *Query) Close() error {
 	var err error
 	if r.items != nil && r.items != r.view {
 		err = r.items.Close()
+	}
+	if r.texts != nil {
+		err = errors.Join(err, r.texts.close())
 	}
 	if r.view != nil {
 		err = errors.Join(err, r.view.Close())
@@ -231,6 +243,14 @@ func (s *span) key(position []byte) []byte {
 
 // positionOffset is the length of the kind and container in a key, which positions omit.
 const positionOffset = layout.AddressOffset
+
+// evaluate moves the evaluation to an item.
+func (r *Query) evaluate(address, doc []byte) {
+	if r.texts != nil {
+		r.texts.address = address
+	}
+	r.item.Next(doc)
+}
 
 // iterator returns an iterator in the view of the run. The first one is closed at the end of the
 // run.
@@ -407,5 +427,5 @@ func (r *Query) charge() (float64, error) {
 	if r.bound.Aggregates() { // the service computes them from the index
 		loaded = 0
 	}
-	return charge.Query(entries, r.seeks, r.rows, loaded), nil
+	return charge.Query(entries+r.postings, r.seeks, r.rows, loaded), nil
 }

@@ -25,6 +25,7 @@ const (
 	planComposite  planKind = 4  // a composite index, within one logical partition
 	planRange      planKind = 5  // the range index, for equality
 	planInterval   planKind = 6  // the range index, for an interval of values
+	planText       planKind = 7  // full-text indexes
 	planSorted     planKind = 8  // flag: rows are sorted in memory
 	planAggregated planKind = 16 // flag: rows come from an sql.Aggregation
 )
@@ -51,9 +52,12 @@ type plan struct {
 	reverse   bool
 	covered   bool // every item found matches WHERE
 	composite *index.Composite
-	prefix    []byte   // of the keys in the composite index that have the pinned values
-	path      sql.Path // of the range index
-	outside   bool     // the spans may have items of other physical partitions
+	prefix    []byte              // of the keys in the composite index that have the pinned values
+	path      sql.Path            // of the range index
+	outside   bool                // the spans may have items of other physical partitions
+	texts     []sql.TextCondition // of planText: those that its items fulfill
+	check     []sql.TextCondition // of other plans: conditions to check by full-text indexes
+	rest      *plan               // of planText: the plan if the query needs items that do not fulfill texts, too
 }
 
 // readsAllRanges reports whether a page reads all physical partitions in scope instead of one.
@@ -90,6 +94,9 @@ func (r *Query) choosePlan() error {
 	}
 	var err error
 	if r.plan, err = r.findPlan(orders); err != nil {
+		return err
+	}
+	if r.plan, err = r.chooseText(r.plan); err != nil {
 		return err
 	}
 	switch {

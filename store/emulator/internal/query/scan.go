@@ -33,6 +33,9 @@ func (r *Query) visit(ctx context.Context, s *span, from continuation,
 	if s.empty() {
 		return false, nil
 	}
+	if r.plan.kind.withoutFlags() == planText {
+		return r.visitText(ctx, s, after, fn, pause)
+	}
 	it, err := r.iterator(s.low, s.high)
 	if err != nil {
 		return false, err
@@ -144,7 +147,7 @@ func (r *Query) emit(rec *layout.Record, position, address []byte, fn visitor) (
 	}
 	r.filtered++
 	r.loaded += rec.Size
-	r.item.Next(rec.Doc)
+	r.evaluate(address, rec.Doc)
 	if !r.plan.covered {
 		if ok, err := r.item.Matches(); err != nil {
 			return false, apierror.Query(err)

@@ -85,8 +85,14 @@ func (r *Query) runSorted(ctx context.Context) error {
 		return err
 	}
 	kept.trim()
+	last := limit >= 0 && int(r.from.emitted)+len(kept.items) >= offset+limit
+	if rest := r.plan.rest; rest != nil && !kept.more && !last {
+		rest.kind |= planSorted
+		r.plan = *rest
+		return r.runSorted(ctx)
+	}
 	emitted := r.from.emitted
-	more, last, next := kept.more, r.from.after, kept.cutoff.key
+	more, after, next := kept.more, r.from.after, kept.cutoff.key
 	for i, it := range kept.items {
 		if i >= skip {
 			if len(r.out) >= MaxPageBytes {
@@ -101,16 +107,16 @@ func (r *Query) runSorted(ctx context.Context) error {
 				return err
 			}
 			if rec != nil { // always true: the view is the same
-				r.item.Next(rec.Doc)
+				r.evaluate(it.key[it.address:], rec.Doc)
 				if err := r.addRow(ctx, rec.Doc); err != nil {
 					return err
 				}
 			}
 		}
-		emitted, last = emitted+1, it.key
+		emitted, after = emitted+1, it.key
 	}
 	if more && (limit < 0 || emitted < uint64(offset+limit)) {
-		return r.continueAfter(r.plan.separator(last, next, r.limit), 0, emitted)
+		return r.continueAfter(r.plan.separator(after, next, r.limit), 0, emitted)
 	}
 	return nil
 }

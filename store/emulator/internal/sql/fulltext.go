@@ -311,21 +311,22 @@ func textConditions(where cond) (list []*textCondition) {
 	return list
 }
 
-// Ranking is an ORDER BY of _FullTextScore.
-type Ranking struct {
-	Path    Path
-	Phrases []fulltext.Phrase // an item with none of them has the score 0, an item with one a higher score
-}
-
-// Ranking returns the ranking of the query, if it has one.
-func (b *Bound) Ranking() (Ranking, bool) {
-	if len(b.q.order) == 0 || b.q.order[0].score == nil {
-		return Ranking{}, false
+// Ranking returns the condition that the items fulfill that ORDER BY _FullTextScore(...) DESC puts first: the score of
+// all others is 0 or undefined.
+func (b *Bound) Ranking() (first TextCondition, ok bool) {
+	if len(b.q.order) == 0 || b.q.order[0].score == nil || !b.q.order[0].Desc {
+		return first, false
 	}
 	e := newEnv(b, nil)
 	defer e.release()
 	s := b.q.order[0].score
-	return Ranking{s.path, s.prepared(e).phrases}, true
+	scoring := s.prepared(e)
+	all := scoring.collection
+	ok = all.Texts > 0 && all.Words > 0
+	for _, hits := range scoring.hits {
+		ok = ok && hits <= all.Texts // else the score may be negative
+	}
+	return TextCondition{s.path, scoring.phrases, true}, ok
 }
 
 // rankTokens is a component of ORDER BY RANK: the tokens of a property and of terms.

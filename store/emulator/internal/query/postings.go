@@ -1,0 +1,358 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"byline/store/emulator/internal/fulltext"
+	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/sql"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// postings are the postings of one term, in the order of the items' addresses.
+type postings struct {
+	r      *Query
+	it     *pebble.Iterator
+	prefix []byte // of the keys; an address follows
+	target []byte // of the last seek
+	valid  bool   // it is at the first posting from target
+}
+
+// openPostings opens the postings of a term with addresses in [low, high); an empty bound is none. close closes them.
+func (r *Query) openPostings(t *index.Text, term string, low, high []byte) (*postings, error) {
+	p := &postings{r: r, prefix: t.TextPrefix(r.c.No, term)}
+	bounds := pebble.IterOptions{LowerBound: append(bytes.Clone(p.prefix), low...),
+		UpperBound: append(bytes.Clone(p.prefix), high...)}
+	if len(high) == 0 {
+		bounds.UpperBound = append(bytes.Clone(p.prefix[:len(p.prefix)-1]), p.prefix[len(p.prefix)-1]+1)
+	}
+	var err error
+	p.it, err = r.view.Clone(pebble.CloneOptions{IterOptions: &bounds})
+	return p, err
+}
+
+func (p *postings) close() error { return p.it.Close() }
+
+// address returns the address of the current posting.
+func (p *postings) address() []byte { return p.it.Key()[len(p.prefix):] }
+
+// seek moves to the first posting from an address. A later address is found faster than an earlier one.
+func (p *postings) seek(address []byte) bool {
+	forward := p.target != nil && bytes.Compare(address, p.target) >= 0
+	p.target = append(p.target[:0], address...)
+	if p.target == nil {
+		p.target = []byte{}
+	}
+	if forward {
+		if !p.valid || bytes.Compare(p.address(), address) >= 0 {
+			return p.valid
+		}
+		p.r.postings++
+		if p.valid = p.it.Next(); !p.valid || bytes.Compare(p.address(), address) >= 0 {
+			return p.valid
+		}
+	}
+	p.r.postings++
+	p.valid = p.it.SeekGE(append(bytes.Clone(p.prefix), address...))
+	return p.valid
+}
+
+// has reports whether there is a posting of an address.
+func (p *postings) has(address []byte) bool {
+	return p.seek(address) && bytes.Equal(p.address(), address)
+}
+
+// positions returns the positions in the current posting.
+func (p *postings) positions() []int {
+	v, err := p.it.ValueAndErr()
+	if err != nil {
+		return nil // it has the error
+	}
+	return index.AppendPositions(nil, v)
+}
+
+// candidates are the items that fulfill a condition on texts.
+type candidates interface {
+	// next returns the first address from the one given, nil for none. It is valid until the next call.
+	next(ctx context.Context, from []byte) ([]byte, error)
+	// has reports whether the item of an address fulfills the condition.
+	has(address []byte) (bool, error)
+	close() error
+}
+
+// phraseCandidates are the items that have a phrase.
+type phraseCandidates struct {
+	phrase fulltext.Phrase
+	terms  map[string]*postings
+	list   []*postings // of terms
+	at     []byte
+}
+
+func (r *Query) openPhrase(t *index.Text, phrase fulltext.Phrase, low, high []byte) (candidates, error) {
+	c := &phraseCandidates{phrase: phrase, terms: map[string]*postings{}}
+	for _, term := range phrase {
+		if c.terms[term.Text] != nil {
+			continue
+		}
+		p, err := r.openPostings(t, term.Text, low, high)
+		if err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+		c.terms[term.Text], c.list = p, append(c.list, p)
+	}
+	return c, nil
+}
+
+func (c *phraseCandidates) next(ctx context.Context, from []byte) ([]byte, error) {
+	if len(c.phrase) == 0 {
+		return nil, nil
+	}
+	c.at = append(c.at[:0], from...)
+search:
+	for n := 0; ; n++ {
+		if n%256 == 255 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+		for _, p := range c.list {
+			if !p.seek(c.at) {
+				return nil, p.it.Error()
+			}
+			if !bytes.Equal(p.address(), c.at) {
+				c.at = append(c.at[:0], p.address()...)
+				if p != c.list[0] {
+					continue search
+				}
+			}
+		}
+		if c.matches() {
+			return c.at, nil
+		}
+		c.at = append(c.at, 0)
+	}
+}
+
+// matches reports whether the item at which all postings are has the phrase.
+func (c *phraseCandidates) matches() bool {
+	return len(c.phrase) == 1 ||
+		c.phrase.Count(func(term string) []int { return c.terms[term].positions() }) > 0
+}
+
+func (c *phraseCandidates) has(address []byte) (bool, error) {
+	for _, p := range c.list {
+		if !p.has(address) {
+			return false, p.it.Error()
+		}
+	}
+	return len(c.phrase) > 0 && c.matches(), nil
+}
+
+func (c *phraseCandidates) close() error {
+	var err error
+	for _, p := range c.list {
+		err = errors.Join(err, p.close())
+	}
+	return err
+}
+
+// allCandidates are the items that fulfill all of several conditions.
+type allCandidates struct {
+	list []candidates
+	at   []byte
+}
+
+func (c *allCandidates) next(ctx context.Context, from []byte) ([]byte, error) {
+	c.at = append(c.at[:0], from...)
+	for agreed := 0; agreed < len(c.list); {
+		agreed = 0
+		for _, one := range c.list {
+			found, err := one.next(ctx, c.at)
+			if found == nil || err != nil {
+				return nil, err
+			}
+			if bytes.Equal(found, c.at) {
+				agreed++
+				continue
+			}
+			c.at = append(c.at[:0], found...)
+		}
+	}
+	return c.at, nil
+}
+
+func (c *allCandidates) has(address []byte) (bool, error) {
+	for _, one := range c.list {
+		if ok, err := one.has(address); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (c *allCandidates) close() error { return closeAll(c.list) }
+
+// anyCandidates are the items that fulfill one of several conditions.
+type anyCandidates struct {
+	list []candidates
+	at   []byte
+}
+
+func (c *anyCandidates) next(ctx context.Context, from []byte) ([]byte, error) {
+	c.at = append(c.at[:0], from...)
+	found := false
+	var least []byte
+	for _, one := range c.list {
+		address, err := one.next(ctx, c.at)
+		if err != nil {
+			return nil, err
+		}
+		if address != nil && (!found || bytes.Compare(address, least) < 0) {
+			found, least = true, append(least[:0], address...)
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	c.at = append(c.at[:0], least...)
+	return c.at, nil
+}
+
+func (c *anyCandidates) has(address []byte) (bool, error) {
+	for _, one := range c.list {
+		if ok, err := one.has(address); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+func (c *anyCandidates) close() error { return closeAll(c.list) }
+
+func closeAll(list []candidates) error {
+	var err error
+	for _, one := range list {
+		err = errors.Join(err, one.close())
+	}
+	return err
+}
+
+// openCondition opens the items that fulfill a condition, with addresses in [low, high).
+func (r *Query) openCondition(cond sql.TextCondition, low, high []byte) (candidates, error) {
+	t := r.c.Indexes.Text(cond.Path)
+	var list []candidates
+	for _, phrase := range cond.Phrases {
+		one, err := r.openPhrase(&t, phrase, low, high)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(list))
+		}
+		list = append(list, one)
+	}
+	switch {
+	case len(list) == 1:
+		return list[0], nil
+	case cond.Any:
+		return &anyCandidates{list: list}, nil
+	}
+	return &allCandidates{list: list}, nil
+}
+
+// openConditions opens the items that fulfill all conditions, of which there is one at least.
+func (r *Query) openConditions(conds []sql.TextCondition, low, high []byte) (candidates, error) {
+	var list []candidates
+	for _, cond := range conds {
+		one, err := r.openCondition(cond, low, high)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(list))
+		}
+		list = append(list, one)
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	return &allCandidates{list: list}, nil
+}
+
+// maxTermsOpen is how many terms' postings itemTexts keeps open.
+const maxTermsOpen = 32
+
+// itemTexts is the sql.TextIndex of the item at an address.
+type itemTexts struct {
+	r       *Query
+	address []byte
+	open    map[string]*postings // by their prefix
+	err     error                // the first
+}
+
+// Words implements sql.TextIndex.
+func (x *itemTexts) Words(path sql.Path) (n int, indexed bool) {
+	t := x.r.c.Indexes.Text(path)
+	if !t.Indexed {
+		return 0, false
+	}
+	p := x.postings(&t, "")
+	if p == nil {
+		return -1, true
+	}
+	v, err := p.it.ValueAndErr()
+	if err != nil {
+		x.fail(err)
+		return -1, true
+	}
+	return index.Words(v), true
+}
+
+// Positions implements sql.TextIndex.
+func (x *itemTexts) Positions(path sql.Path, term string) []int {
+	t := x.r.c.Indexes.Text(path)
+	p := x.postings(&t, term)
+	if p == nil {
+		return nil
+	}
+	found := p.positions()
+	x.fail(p.it.Error())
+	return found
+}
+
+// postings returns the postings of a term at the item, or nil if it has none.
+func (x *itemTexts) postings(t *index.Text, term string) *postings {
+	name := string(t.TextPrefix(x.r.c.No, term))
+	p := x.open[name]
+	if p == nil {
+		if len(x.open) >= maxTermsOpen {
+			x.fail(x.close())
+		}
+		var err error
+		if p, err = x.r.openPostings(t, term, nil, nil); err != nil {
+			x.fail(err)
+			return nil
+		}
+		if x.open == nil {
+			x.open = map[string]*postings{}
+		}
+		x.open[name] = p
+	}
+	if !p.has(x.address) {
+		x.fail(p.it.Error())
+		return nil
+	}
+	return p
+}
+
+func (x *itemTexts) fail(err error) {
+	if x.err == nil {
+		x.err = err
+	}
+}
+
+func (x *itemTexts) close() error {
+	var err error
+	for _, p := range x.open {
+		err = errors.Join(err, p.close())
+	}
+	clear(x.open)
+	return err
+}

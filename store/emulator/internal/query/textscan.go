@@ -1,0 +1,179 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"byline/store/emulator/internal/layout"
+	"byline/store/emulator/internal/sql"
+)
+
+// textConditions returns the conditions of WHERE for which there is a full-text index.
+func (r *Query) textConditions() []sql.TextCondition {
+	if !r.bound.Searches() || !r.c.Indexes.HasTexts() {
+		return nil
+	}
+	var list []sql.TextCondition
+	for _, c := range r.bound.TextConditions() {
+		if r.c.Indexes.Text(c.Path).Indexed {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// textPlan reads the items in scope that fulfill conditions, in the order of their addresses.
+func (r *Query) textPlan(conds []sql.TextCondition) plan {
+	p := plan{kind: planText, texts: conds}
+	for _, part := range r.scope.ranges {
+		low, high := r.clip(layout.AppendKind(nil, layout.KindItem, r.c.No), part)
+		p.spans = append(p.spans, span{part.No, part, low, high})
+	}
+	return p
+}
+
+// addresses returns the addresses that bound a span of items; no high one if there is no bound.
+func (s *span) addresses() (low, high []byte) {
+	if bytes.HasPrefix(s.high, s.low[:positionOffset]) {
+		high = s.high[positionOffset:]
+	}
+	return s.low[positionOffset:], high
+}
+
+// chooseText replaces a plan by one that reads full-text indexes, if that reads less. If both read much, a plan that
+// delivers the order of the query reads less, as a page needs few of its items: they are only checked by the indexes.
+func (r *Query) chooseText(other plan) (plan, error) {
+	conds := r.textConditions()
+	if ranking, ok := r.bound.Ranking(); ok && len(conds) == 0 && r.c.Indexes.Text(ranking.Path).Indexed {
+		p := r.textPlan([]sql.TextCondition{ranking})
+		p.rest = &other
+		return p, nil
+	}
+	if len(conds) == 0 || other.kind == planPoints {
+		return other, nil
+	}
+	text := r.textPlan(conds)
+	other.check = conds
+	switch was := r.from.plan; {
+	case was == planText:
+		return text, nil
+	case was != 0 && was != planSorted && was != planAggregated:
+		return other, nil
+	case other.kind == planPartition || other.kind == planOrder: // never shorter
+		return text, nil
+	}
+	found, err := r.countCandidates(&text, maxProbe)
+	if err != nil {
+		return other, err
+	}
+	if other.ordered() {
+		if found < maxProbe {
+			return text, nil
+		}
+		return other, nil
+	}
+	it, err := r.walk(&other)
+	if err != nil {
+		return other, err
+	}
+	defer it.Close()
+	for range found {
+		if !it.Valid() {
+			return other, it.Error()
+		}
+		it.Next()
+	}
+	return text, it.Error()
+}
+
+// countCandidates counts the items of a text plan's first span, up to most.
+func (r *Query) countCandidates(p *plan, most int) (n int, err error) {
+	low, high := p.spans[0].addresses()
+	c, err := r.openConditions(p.texts, low, high)
+	if err != nil {
+		return 0, err
+	}
+	read := r.postings
+	defer func() {
+		err = errors.Join(err, c.close())
+		r.postings = read
+	}()
+	for at := bytes.Clone(low); n < most; n++ {
+		found, err := c.next(context.Background(), at)
+		if found == nil || err != nil {
+			return n, err
+		}
+		at = append(append(at[:0], found...), 0)
+	}
+	return n, nil
+}
+
+// visitText visits the items of a span of a text plan after a key.
+func (r *Query) visitText(ctx context.Context, s *span, after []byte, fn visitor, pause func(position []byte),
+) (stopped bool, err error) {
+	low, high := s.addresses()
+	c, err := r.openConditions(r.plan.texts, low, high)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	at := bytes.Clone(low)
+	if after != nil {
+		at = append(bytes.Clone(after[positionOffset:]), 0)
+	}
+	ahead := lookupPool.Get().(*lookups)
+	defer ahead.release()
+	for seen, ended := 0, false; !ended; {
+		entries, buf := ahead.entries[:0], ahead.bytes[:0]
+		for most := max(1, min(r.ahead-r.rows, maxAhead)); len(entries) < most && len(buf) < maxAheadBytes; {
+			address, err := c.next(ctx, at)
+			if err != nil {
+				return false, err
+			}
+			if ended = address == nil; ended {
+				break
+			}
+			at = append(append(at[:0], address...), 0)
+			from := len(buf)
+			buf = append(layout.AppendKind(buf, layout.KindItem, r.c.No), address...)
+			e := entry{key: buf[from:len(buf):len(buf)]}
+			e.position = e.key[positionOffset:]
+			if !r.inScope(e.position) {
+				e.key = nil
+			}
+			entries = append(entries, e)
+		}
+		buf = r.lookAhead(entries, buf)
+		ahead.entries, ahead.bytes = entries, buf
+		for i := range entries {
+			seen++
+			if err := r.countEntry(ctx); err != nil {
+				return false, err
+			}
+			more, err := r.visitEntry(&entries[i], fn)
+			if err != nil || !more {
+				return true, err
+			}
+			if pause != nil && seen >= MaxPageScan {
+				pause(entries[i].position)
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// checkEntries drops the entries of an index whose items do not fulfill the plan's conditions on texts.
+func (r *Query) checkEntries(c candidates, entries []entry) error {
+	for i := range entries {
+		if e := &entries[i]; e.key != nil {
+			if ok, err := c.has(e.key[positionOffset:]); err != nil {
+				return err
+			} else if !ok {
+				e.key = nil
+			}
+		}
+	}
+	return nil
+}
