@@ -46,7 +46,9 @@ func newCrashState(t *testing.T, seed uint64) *crashState {
 			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
 			CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/kind", Order: asc}, {Path: "/version", Order: asc},
 				{Path: "/id", Order: asc}}},
-		}})
+			FullTextIndexes: []azcosmos.FullTextIndex{{Path: "/content"}},
+		}, FullTextPolicy: &azcosmos.FullTextPolicy{DefaultLanguage: "en-US",
+			FullTextPaths: []azcosmos.FullTextPath{{Path: "/content", Language: "en-US"}}}})
 	mustCreate(t, c, "shared", `{"id":"counter","pk":"shared","n":0}`)
 	for w := range crashWriters {
 		key := fmt.Sprintf("w%d", w)

@@ -283,7 +283,8 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusCreated, charge.Create(len(rec.Doc), cost.Leaves, cost.Composites), rec}, nil
+	return opResult{http.StatusCreated, charge.Create(len(rec.Doc), cost.Leaves, cost.Composites) +
+		charge.Postings(cost.Postings), rec}, nil
 }
 
 func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
@@ -312,7 +313,8 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, charge.Replace(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved), rec}, nil
+	return opResult{http.StatusOK, charge.Replace(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved) +
+		charge.Postings(cost.Postings), rec}, nil
 }
 
 func (t *transaction) patch(id string, p *patch, match string) (opResult, error) {
@@ -349,7 +351,8 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusOK, charge.Patch(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved, len(p.ops)), rec},
+	return opResult{http.StatusOK, charge.Patch(len(old.Doc), len(rec.Doc), cost.Changed, cost.Moved, len(p.ops)) +
+			charge.Postings(cost.Postings), rec},
 		nil
 }
 
@@ -362,7 +365,8 @@ func (t *transaction) delete(id, match string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	return opResult{http.StatusNoContent, charge.Create(len(old.Doc), cost.Leaves, cost.Composites), nil}, nil
+	return opResult{http.StatusNoContent, charge.Create(len(old.Doc), cost.Leaves, cost.Composites) +
+		charge.Postings(cost.Postings), nil}, nil
 }
 
 func (t *transaction) read(id string) (opResult, error) {

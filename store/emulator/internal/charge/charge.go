@@ -22,6 +22,10 @@ const (
 	termsPerLeaf = 2
 	termsPerItem = 1
 
+	// posting is the charge of a posting in a full-text index that a write changes: a guess, as Microsoft publishes
+	// none.
+	posting = term / 10
+
 	// patchBase and patchOp fit the two recorded patches: 10.601 for one operation,
 	// 11.42 for three.
 	patchBase = 0.287
@@ -87,8 +91,11 @@ func Patch(oldBytes, newBytes, changed, composites, ops int) float64 {
 		patchBase + patchOp*float64(ops)
 }
 
+// Postings returns what a write that changes postings in full-text indexes costs besides.
+func Postings(changed int) float64 { return posting * float64(changed) }
+
 // Query returns the charge of a page in one physical partition: the base with the first seek,
-// further seeks, index entries read, and rows by number or by the bytes loaded for them.
+// further seeks, index entries and postings read, and rows by number or by the bytes loaded for them.
 func Query(entries, seeks, rows, bytes int) float64 {
 	seeks = max(0, seeks-1)
 	perRow := queryRow * float64(rows)

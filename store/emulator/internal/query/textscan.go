@@ -56,7 +56,7 @@ func (r *Query) chooseText(other plan) (plan, error) {
 	text := r.textPlan(conds)
 	other.check = conds
 	switch was := r.from.plan; {
-	case was == planText:
+	case was == planText, was == planSorted && other.ordered():
 		return text, nil
 	case was != 0 && was != planSorted && was != planAggregated:
 		return other, nil
