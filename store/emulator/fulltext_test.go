@@ -168,7 +168,8 @@ func TestFullText_Order(t *testing.T) {
 	for query, want := range map[string]struct {
 		step, pages int
 		most        float64 // RU of the first page
-	}{"frequent term": {2, 25, 8}, "rare": {500, 1, 8}} {
+		reads       int     // items read for it
+	}{"frequent term": {2, 25, 8, 51}, "rare": {500, 1, 8, 5}} {
 		pager := c.NewQueryItemsPager("SELECT VALUE c.n FROM c WHERE FullTextContains(c.t, '"+query+"') ORDER BY c.n DESC",
 			pk("p"), &azcosmos.QueryOptions{PageSizeHint: 50})
 		next, pages := items-want.step, 0
@@ -180,6 +181,10 @@ func TestFullText_Order(t *testing.T) {
 			if pages == 0 && float64(page.RequestCharge) > want.most {
 				t.Errorf("%s: the first page costs %v RU", query, page.RequestCharge)
 			}
+			if reads := fmt.Sprintf(";retrievedDocumentCount=%d;", want.reads); pages == 0 &&
+				!strings.Contains(*page.QueryMetrics, reads) {
+				t.Errorf("%s: the first page reads other items than%s: %s", query, reads, *page.QueryMetrics)
+			}
 			for _, row := range page.Items {
 				if string(row) != fmt.Sprint(next) {
 					t.Fatalf("%s: %s, want %d", query, row, next)
@@ -190,6 +195,32 @@ func TestFullText_Order(t *testing.T) {
 		if next != -want.step || pages != want.pages {
 			t.Errorf("%s: ends before %d, after %d pages", query, next, pages)
 		}
+	}
+
+	// A query that sorts goes on sorting, though meanwhile it would not begin to.
+	pager := c.NewQueryItemsPager("SELECT VALUE c.n FROM c WHERE FullTextContains(c.t, 'rare') ORDER BY c.n DESC", pk("p"),
+		&azcosmos.QueryOptions{PageSizeHint: 2})
+	rows := 0
+	for ; pager.More(); rows++ {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows += len(page.Items) - 1; rows > 1 {
+			continue
+		}
+		for at := 0; at < 1100; at += 100 {
+			b := c.NewTransactionalBatch(pk("p"))
+			for i := at; i < at+100; i++ {
+				b.CreateItem(fmt.Appendf(nil, `{"id":"later%d","pk":"p","n":%d,"t":"rare"}`, i, items+i), nil)
+			}
+			if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || !out.Success {
+				t.Fatal(err)
+			}
+		}
+	}
+	if rows != 5 {
+		t.Errorf("%d rows, want 5", rows)
 	}
 }
 
