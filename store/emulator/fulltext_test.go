@@ -224,6 +224,27 @@ func TestFullText_Order(t *testing.T) {
 	}
 }
 
+// TestFullText_PatchCondition: the condition of a patch has the language of the policy.
+func TestFullText_PatchCondition(t *testing.T) {
+	e, ctx := newEngine(t, Options{}), context.Background()
+	c := newContainer(t, e, textProperties("c", true))
+	if _, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"1","pk":"p","t":"runs","o":{"t":"runs"}}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	for condition, status := range map[string]int{
+		"FullTextContains(c.t, 'running')":   0,
+		"FullTextContains(c.o.t, 'running')": 412,
+		"FullTextContains(c.o.t, 'runs')":    0,
+	} {
+		var patch azcosmos.PatchOperations
+		patch.SetCondition("from c where " + condition)
+		patch.AppendSet("/n", 1)
+		if _, err := c.PatchItem(ctx, pk("p"), "1", patch, nil); statusOf(err) != status {
+			t.Errorf("%s: %v, want %d", condition, err, status)
+		}
+	}
+}
+
 // TestFullText_Reindex: the index follows the policy, and an index of another analysis is rebuilt when the engine opens.
 func TestFullText_Reindex(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()

@@ -323,7 +323,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 		return opResult{}, err
 	}
 	if p.condition != nil {
-		if ok, err := p.condition.Matches(old.Doc); err != nil {
+		if ok, err := p.condition.WithTexts(t.def.index.Analyzer).Matches(old.Doc); err != nil {
 			return opResult{}, apierror.Query(err)
 		} else if !ok {
 			return opResult{}, apierror.PreconditionFailed()

@@ -132,6 +132,9 @@ func (x *Indexes) HasTexts() bool {
 	return slices.ContainsFunc(x.Texts, func(t Text) bool { return t.Indexed })
 }
 
+// Analyzer returns the analyzer of the text at a path.
+func (x *Indexes) Analyzer(path sql.Path) fulltext.Analyzer { return x.Text(path).Analyzer }
+
 // Text returns what is known of the text at a path: in a property that no policy names, it is English.
 func (x *Indexes) Text(path sql.Path) Text {
 	for _, t := range x.Texts {

@@ -13,7 +13,6 @@ import (
 
 	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/charge"
-	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/partitionkey"
@@ -94,11 +93,9 @@ type Page struct {
 
 // On returns the query over a container, before it has read anything.
 func (r *Request) On(c Container) (*Query, error) {
-	if r.bound.Searches() {
-		own := *r
-		own.bound = r.bound.WithTexts(func(p sql.Path) fulltext.Analyzer { return c.Indexes.Text(p).Analyzer })
-		r = &own
-	}
+	own := *r
+	own.bound = r.bound.WithTexts(c.Indexes.Analyzer)
+	r = &own
 	q := &Query{Request: r, c: c, item: r.bound.Evaluator()}
 	var err error
 	if q.size, err = PageSize(r.header); err != nil {

@@ -9,15 +9,19 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// textConditions returns the conditions of WHERE for which there is a full-text index.
-func (r *Query) textConditions() []sql.TextCondition {
-	if !r.bound.Searches() || !r.c.Indexes.HasTexts() {
-		return nil
-	}
-	var list []sql.TextCondition
-	for _, c := range r.bound.TextConditions() {
-		if r.c.Indexes.Text(c.Path).Indexed {
-			list = append(list, c)
+// maxPlannedTerms is how many terms' postings a plan reads at a time.
+const maxPlannedTerms = 64
+
+// indexed returns those conditions that a plan can read from full-text indexes.
+func (r *Query) indexed(conds []sql.TextCondition) (list []sql.TextCondition) {
+	terms := 0
+	for _, c := range conds {
+		n := 0
+		for _, phrase := range c.Phrases {
+			n += len(phrase)
+		}
+		if r.c.Indexes.Text(c.Path).Indexed && terms+n <= maxPlannedTerms {
+			list, terms = append(list, c), terms+n
 		}
 	}
 	return list
@@ -41,16 +45,25 @@ func (s *span) addresses() (low, high []byte) {
 	return s.low[positionOffset:], high
 }
 
+// maxSortedTexts is how many items with a text are sorted rather than found in the order of a composite index. To sort
+// one takes as long as to check several; more in a logical partition mean fewer checks for a page.
+const maxSortedTexts = 400
+
 // chooseText replaces a plan by one that reads full-text indexes, if that reads less. If both read much, a plan that
 // delivers the order of the query reads less, as a page needs few of its items: they are only checked by the indexes.
 func (r *Query) chooseText(other plan) (plan, error) {
-	conds := r.textConditions()
-	if ranking, ok := r.bound.Ranking(); ok && len(conds) == 0 && r.c.Indexes.Text(ranking.Path).Indexed {
-		p := r.textPlan([]sql.TextCondition{ranking})
-		p.rest = &other
-		return p, nil
+	if other.kind == planPoints || !r.bound.Searches() {
+		return other, nil
 	}
-	if len(conds) == 0 || other.kind == planPoints {
+	conds := r.indexed(r.bound.TextConditions())
+	if ranking, ok := r.bound.Ranking(); ok && len(conds) == 0 {
+		if conds = r.indexed([]sql.TextCondition{ranking}); len(conds) > 0 {
+			p := r.textPlan(conds)
+			p.rest = &other
+			return p, nil
+		}
+	}
+	if len(conds) == 0 {
 		return other, nil
 	}
 	text := r.textPlan(conds)
@@ -63,12 +76,16 @@ func (r *Query) chooseText(other plan) (plan, error) {
 	case other.kind == planPartition || other.kind == planOrder: // never shorter
 		return text, nil
 	}
-	found, err := r.countCandidates(&text, maxProbe)
+	most := maxProbe
+	if other.ordered() {
+		most = maxSortedTexts
+	}
+	found, err := r.countCandidates(&text, most)
 	if err != nil {
 		return other, err
 	}
 	if other.ordered() {
-		if found < maxProbe {
+		if found < most {
 			return text, nil
 		}
 		return other, nil

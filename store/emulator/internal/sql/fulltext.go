@@ -14,8 +14,8 @@ var textFunctions map[string]func(p *parser, t token, args []expr) expr
 func init() { // breaks an initialization cycle
 	textFunctions = map[string]func(p *parser, t token, args []expr) expr{
 		"FULLTEXTCONTAINS":    func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, false, 1) },
-		"FULLTEXTCONTAINSALL": func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, false, many) },
-		"FULLTEXTCONTAINSANY": func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, true, many) },
+		"FULLTEXTCONTAINSALL": func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, false, maxSearched) },
+		"FULLTEXTCONTAINSANY": func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, true, maxSearched) },
 		"_FULLTEXTSCORE":      (*parser).textScore,
 		"_FULLTEXTWORDCOUNT":  (*parser).wordCount,
 	}
@@ -30,8 +30,11 @@ type TextIndex interface {
 	Positions(path Path, term string) []int
 }
 
-// WithTexts returns the query for a container, whose texts are analyzed by analyzer.
+// WithTexts returns the query for a container, whose texts are analyzed by analyzer: b itself if it searches none.
 func (b *Bound) WithTexts(analyzer func(Path) fulltext.Analyzer) *Bound {
+	if !b.q.searches {
+		return b
+	}
 	return &Bound{q: b.q, params: b.params, prep: make([]prepared, len(b.prep)), top: b.top, offset: b.offset,
 		limit: b.limit, analyzer: analyzer}
 }
@@ -93,6 +96,19 @@ func (t *textExpr) analyze(e *env, v Value) itemText {
 	return itemText{words: text.Words, positions: func(term string) []int { return text.Positions[term] }}
 }
 
+// finding is the work of finding the positions of a term in a text.
+const finding = 1 << 10
+
+// count returns how often the text has a phrase.
+func (t *itemText) count(e *env, p fulltext.Phrase) int {
+	return p.Count(func(term string) []int {
+		if !e.spend("Full-text search", finding) {
+			return nil
+		}
+		return t.positions(term)
+	})
+}
+
 // phrases returns the phrases of literals and parameters.
 func (t *textExpr) phrases(e *env, terms []expr) []fulltext.Phrase {
 	list := make([]fulltext.Phrase, 0, len(terms))
@@ -118,7 +134,7 @@ func (c *textCondition) test(e *env) truth {
 		return unknown
 	}
 	for _, p := range c.prepared(e) {
-		if (p.Count(text.positions) > 0) == c.any {
+		if (text.count(e, p) > 0) == c.any {
 			return truthOf(c.any)
 		}
 	}
@@ -219,7 +235,7 @@ func (s *textScore) eval(e *env) Value {
 	scoring := s.prepared(e)
 	sum := 0.0
 	for i, p := range scoring.phrases {
-		sum += scoring.collection.Score(p.Count(text.positions), text.words, scoring.hits[i])
+		sum += scoring.collection.Score(text.count(e, p), text.words, scoring.hits[i])
 	}
 	return number(sum)
 }
@@ -245,6 +261,9 @@ func (p *parser) textScore(t token, args []expr) expr {
 	s := &textScore{textExpr: p.textOf(t, args), terms: p.elements(t, args[1]), items: args[2], words: args[3],
 		hits: p.elements(t, args[4]), prep: p.prepare()}
 	p.checkTerms(t, s.terms)
+	if len(s.terms) > maxSearched {
+		p.fail(t, "%s with more than %d terms is not supported", p.span(t), maxSearched)
+	}
 	if len(s.terms) != len(s.hits) {
 		p.fail(t, "%s with %d terms needs as many numbers of items, not %d", p.span(t), len(s.terms), len(s.hits))
 	}
@@ -338,11 +357,11 @@ type rankTokens struct {
 // Ranks reports whether the query has an ORDER BY RANK, which only a client can execute, by its plan.
 func (b *Bound) Ranks() bool { return b.q.ranks }
 
-// Searches reports whether the query reads texts: WithTexts makes a difference.
+// Searches reports whether the query reads texts.
 func (b *Bound) Searches() bool { return b.q.searches }
 
-// maxRanked bounds the scores of ORDER BY RANK, and the terms of each.
-const maxRanked = 100
+// maxSearched bounds the scores of ORDER BY RANK, and the terms of each search.
+const maxSearched = 100
 
 // rank parses what follows ORDER BY RANK.
 func (p *parser) rank() {
@@ -370,8 +389,8 @@ func (p *parser) rank() {
 	switch n := len(p.ranks); {
 	case n < 2:
 		p.fail(t, "RRF takes two scores or more")
-	case n > maxRanked:
-		p.fail(t, "RRF with more than %d scores is not supported", maxRanked)
+	case n > maxSearched:
+		p.fail(t, "RRF with more than %d scores is not supported", maxSearched)
 	case p.rankWeights != nil && len(p.rankWeights) != n:
 		p.fail(t, "RRF of %d scores takes as many weights, not %d", n, len(p.rankWeights))
 	}
@@ -399,8 +418,8 @@ func (p *parser) rankScore(t token) {
 		from := p.i
 		x := p.expression()
 		p.checkTerms(t, []expr{x})
-		if r.terms = append(r.terms, [2]int{from, p.i}); len(r.terms) > maxRanked {
-			p.fail(t, "%s with more than %d terms is not supported", p.span(t), maxRanked)
+		if r.terms = append(r.terms, [2]int{from, p.i}); len(r.terms) > maxSearched {
+			p.fail(t, "%s with more than %d terms is not supported", p.span(t), maxSearched)
 		}
 		if !p.accept(",") {
 			break

@@ -239,3 +239,27 @@ func TestProject_UnusualDocuments(t *testing.T) {
 		})
 	}
 }
+
+// A full-text search has a bounded number of terms, and one item does not make a long phrase too expensive.
+func TestLimits_TextTerms(t *testing.T) {
+	terms := strings.Repeat(", 'x'", maxSearched)
+	for text, ok := range map[string]bool{
+		"SELECT * FROM c WHERE FullTextContainsAny(c.t" + terms + ")":                                                true,
+		"SELECT * FROM c WHERE FullTextContainsAll(c.t, 'x'" + terms + ")":                                           false,
+		"SELECT TOP 1 * FROM c ORDER BY RANK FullTextScore(c.t" + terms + ")":                                        true,
+		"SELECT TOP 1 * FROM c ORDER BY RANK FullTextScore(c.t, 'x'" + terms + ")":                                   false,
+		"SELECT _FullTextScore(c.t, ['x'" + terms + "], 1, 1, [1" + strings.Repeat(", 1", maxSearched) + "]) FROM c": false,
+	} {
+		if _, err := Parse(text); (err == nil) != ok {
+			t.Errorf("%.60s...: %v, want accepted: %t", text, err, ok)
+		}
+	}
+	phrase := strings.Repeat("x ", maxText/4)
+	b, err := bind("SELECT * FROM c WHERE FullTextContains(c.t, '"+phrase+"')", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Matches([]byte(`{"t":"` + phrase + `"}`)); err == nil {
+		t.Error("a phrase of 100,000 words is searched for")
+	}
+}
