@@ -19,7 +19,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// textProperties returns the properties of a container with texts in /t and /o/t; indexed, if it has full-text indexes.
+// textProperties returns the properties of a container with texts in /t and /o/t, with or without full-text indexes.
 func textProperties(id string, indexed bool) azcosmos.ContainerProperties {
 	p := azcosmos.ContainerProperties{ID: id, IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true,
 		IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/t/?"}},
@@ -35,7 +35,8 @@ func textProperties(id string, indexed bool) azcosmos.ContainerProperties {
 
 // randomText returns a text of few different words, of which some are frequent.
 func randomText(r *rand.Rand, most int) string {
-	words := []string{"red", "Red", "bicycle", "bicycles", "the", "of", "running", "run", "café", "東京", "a-b", "x", "rare"}
+	words := []string{"red", "Red", "bicycle", "bicycles", "the", "of", "running", "run", "café", "東京", "a-b", "x",
+		"rare"}
 	var b strings.Builder
 	for range r.IntN(most + 1) {
 		n := len(words)
@@ -112,7 +113,8 @@ func TestFullText_IndexAndScan(t *testing.T) {
 		}
 		where := " FROM c WHERE " + strings.Join(conditions, " AND ")
 		score := fmt.Sprintf("_FullTextScore(c.t, ['red', '%s'], 100, 500, [60, %d])", randomText(r, 2), r.IntN(120))
-		orders := []string{" ORDER BY c.n DESC", " ORDER BY c.n DESC, c.id DESC", " ORDER BY c.n", " ORDER BY c._ts DESC",
+		orders := []string{" ORDER BY c.n DESC", " ORDER BY c.n DESC, c.id DESC", " ORDER BY c.n",
+			" ORDER BY c._ts DESC",
 			" ORDER BY " + score + " DESC", " ORDER BY " + score}
 		order := orders[r.IntN(len(orders))]
 		key := pk(fmt.Sprintf("p%d", r.IntN(3)))
@@ -128,8 +130,8 @@ func TestFullText_IndexAndScan(t *testing.T) {
 			{"SELECT c.id, " + score + " AS score FROM c" + order, key, true},
 			{"SELECT TOP 7 VALUE c.id" + where + order, key, true},
 			{"SELECT VALUE c.id FROM c" + order + " OFFSET 5 LIMIT 40", key, true},
-			{"SELECT COUNT(1) AS n, SUM(_FullTextWordCount(c.t)) AS words, COUNTIF(FullTextContains(c.o.t, 'red')) AS hits" +
-				where, key, true},
+			{"SELECT COUNT(1) AS n, SUM(_FullTextWordCount(c.t)) AS words, " +
+				"COUNTIF(FullTextContains(c.o.t, 'red')) AS hits" + where, key, true},
 		} {
 			got, want := queryAll(t, indexed, q.text, q.key, o), queryAll(t, plain, q.text, q.key, o)
 			if !q.ordered {
@@ -143,8 +145,8 @@ func TestFullText_IndexAndScan(t *testing.T) {
 	}
 }
 
-// TestFullText_Order: a page in the order of a composite index reads few of many texts with a frequent term, and all of
-// the few with a rare one.
+// TestFullText_Order: a page in the order of a composite index reads few of many texts with a frequent term, and all
+// of the few with a rare one.
 func TestFullText_Order(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()
 	c := newContainer(t, e, textProperties("c", true))
@@ -170,8 +172,9 @@ func TestFullText_Order(t *testing.T) {
 		most        float64 // RU of the first page
 		reads       int     // items read for it
 	}{"frequent term": {2, 25, 8, 51}, "rare": {500, 1, 8, 5}} {
-		pager := c.NewQueryItemsPager("SELECT VALUE c.n FROM c WHERE FullTextContains(c.t, '"+query+"') ORDER BY c.n DESC",
-			pk("p"), &azcosmos.QueryOptions{PageSizeHint: 50})
+		pager := c.NewQueryItemsPager(
+			"SELECT VALUE c.n FROM c WHERE FullTextContains(c.t, '"+query+"') ORDER BY c.n DESC", pk("p"),
+			&azcosmos.QueryOptions{PageSizeHint: 50})
 		next, pages := items-want.step, 0
 		for ; pager.More(); pages++ {
 			page, err := pager.NextPage(ctx)
@@ -198,7 +201,8 @@ func TestFullText_Order(t *testing.T) {
 	}
 
 	// A query that sorts goes on sorting, though meanwhile it would not begin to.
-	pager := c.NewQueryItemsPager("SELECT VALUE c.n FROM c WHERE FullTextContains(c.t, 'rare') ORDER BY c.n DESC", pk("p"),
+	pager := c.NewQueryItemsPager(
+		"SELECT VALUE c.n FROM c WHERE FullTextContains(c.t, 'rare') ORDER BY c.n DESC", pk("p"),
 		&azcosmos.QueryOptions{PageSizeHint: 2})
 	rows := 0
 	for ; pager.More(); rows++ {
@@ -228,9 +232,7 @@ func TestFullText_Order(t *testing.T) {
 func TestFullText_PatchCondition(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()
 	c := newContainer(t, e, textProperties("c", true))
-	if _, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"1","pk":"p","t":"runs","o":{"t":"runs"}}`), nil); err != nil {
-		t.Fatal(err)
-	}
+	mustCreate(t, c, "p", `{"id":"1","pk":"p","t":"runs","o":{"t":"runs"}}`)
 	for condition, status := range map[string]int{
 		"FullTextContains(c.t, 'running')":   0,
 		"FullTextContains(c.o.t, 'running')": 412,
@@ -245,7 +247,8 @@ func TestFullText_PatchCondition(t *testing.T) {
 	}
 }
 
-// TestFullText_Reindex: the index follows the policy, and an index of another analysis is rebuilt when the engine opens.
+// TestFullText_Reindex: the index follows the policy, and an index of another analysis is rebuilt when the engine
+// opens.
 func TestFullText_Reindex(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	e, err := Open(dir, Options{})
@@ -254,9 +257,7 @@ func TestFullText_Reindex(t *testing.T) {
 	}
 	c := newContainer(t, e, textProperties("c", false))
 	for i, text := range []string{"the red bicycle", "bicycles", "wine"} {
-		if _, err := c.CreateItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","t":%q}`, i, text), nil); err != nil {
-			t.Fatal(err)
-		}
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p","t":%q}`, i, text))
 	}
 	postings := func() (n int) {
 		scan(t, e, layout.KindText, e.catalog.Load().databases["db"].containers["c"], func(_, _ []byte) { n++ })
@@ -268,8 +269,8 @@ func TestFullText_Reindex(t *testing.T) {
 		if n := postings(); n != wantPostings {
 			t.Errorf("%d postings, want %d", n, wantPostings)
 		}
-		if d := gocmp.Diff(want, queryAll(t, c, "SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, '"+query+"')", pk("p"),
-			nil)); d != "" {
+		got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, '"+query+"')", pk("p"), nil)
+		if d := gocmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", query, d)
 		}
 	}
@@ -354,7 +355,7 @@ func TestFullText_Rank(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	e, ctx := newEngine(t, Options{Partitions: 3}), context.Background()
+	e := newEngine(t, Options{Partitions: 3})
 	properties := textProperties("c", true)
 	properties.FullTextPolicy.FullTextPaths[1].Language = "en-US"
 	c := newContainer(t, e, properties)
@@ -368,10 +369,9 @@ func TestFullText_Rank(t *testing.T) {
 	var titles, texts [][]string
 	for i := range 80 {
 		titles, texts = append(titles, document()), append(texts, document())
-		if _, err := c.CreateItem(ctx, pk(fmt.Sprint("p", i%7)), fmt.Appendf(nil, `{"id":"%d","pk":"p%d","n":%d,"t":%q,"o":{"t":%q}}`,
-			i, i%7, i, strings.Join(titles[i], " "), strings.Join(texts[i], " ")), nil); err != nil {
-			t.Fatal(err)
-		}
+		key := fmt.Sprint("p", i%7)
+		mustCreate(t, c, key, fmt.Sprintf(`{"id":"%d","pk":%q,"n":%d,"t":%q,"o":{"t":%q}}`, i, key, i,
+			strings.Join(titles[i], " "), strings.Join(texts[i], " ")))
 	}
 	for _, q := range []struct {
 		text       string
@@ -393,11 +393,14 @@ func TestFullText_Rank(t *testing.T) {
 		{text: "SELECT TOP 30 VALUE c.n FROM c WHERE FullTextContains(c.o.t, 'moon') AND c.n >= 9 " +
 			"ORDER BY RANK FullTextScore(c.t, 'red')", terms: [][]string{{"red"}}, take: 30,
 			where: func(i int) bool { return i >= 9 && slices.Contains(texts[i], "moon") }},
-		{text: "SELECT TOP 40 VALUE c.n FROM c ORDER BY RANK RRF(FullTextScore(c.t, 'red'), FullTextScore(c.o.t, 'dog', 'sun'))",
+		{text: "SELECT TOP 40 VALUE c.n FROM c ORDER BY RANK " +
+			"RRF(FullTextScore(c.t, 'red'), FullTextScore(c.o.t, 'dog', 'sun'))",
 			terms: [][]string{{"red"}, {"dog", "sun"}}, take: 40},
-		{text: "SELECT VALUE c.n FROM c ORDER BY RANK RRF(FullTextScore(c.t, 'red'), FullTextScore(c.o.t, 'dog'), [2, 0.5]) " +
+		{text: "SELECT VALUE c.n FROM c ORDER BY RANK " +
+			"RRF(FullTextScore(c.t, 'red'), FullTextScore(c.o.t, 'dog'), [2, 0.5]) " +
 			"OFFSET 3 LIMIT 40", terms: [][]string{{"red"}, {"dog"}}, weights: []float64{2, 0.5}, skip: 3, take: 40},
-		{text: "SELECT TOP 40 VALUE c.n FROM c ORDER BY RANK RRF(FullTextScore(c.t, 'red'), FullTextScore(c.o.t, 'moon'), [1, -1])",
+		{text: "SELECT TOP 40 VALUE c.n FROM c ORDER BY RANK " +
+			"RRF(FullTextScore(c.t, 'red'), FullTextScore(c.o.t, 'moon'), [1, -1])",
 			terms: [][]string{{"red"}, {"moon"}}, weights: []float64{1, -1}, take: 40},
 	} {
 		var list []int
@@ -525,7 +528,8 @@ func rank(t testing.TB, e *Engine, text string) (rows []string) {
 			t.Fatal(err)
 		}
 		fill = append(fill, fmt.Sprintf("{documentdb-formattablehybridsearchquery-totalwordcount-%d}", i),
-			fmt.Sprint(words[i]), fmt.Sprintf("{documentdb-formattablehybridsearchquery-hitcountsarray-%d}", i), string(list))
+			fmt.Sprint(words[i]), fmt.Sprintf("{documentdb-formattablehybridsearchquery-hitcountsarray-%d}", i),
+			string(list))
 	}
 	found := map[string]ranked{}
 	for _, component := range info.Components {
@@ -561,7 +565,9 @@ func rank(t testing.TB, e *Engine, text string) (rows []string) {
 			fused[rid] += weight / float64(60+place)
 		}
 	}
-	slices.SortFunc(order, func(a, b string) int { return cmp.Or(cmp.Compare(fused[b], fused[a]), strings.Compare(a, b)) })
+	slices.SortFunc(order, func(a, b string) int {
+		return cmp.Or(cmp.Compare(fused[b], fused[a]), strings.Compare(a, b))
+	})
 	skip := 0
 	if info.Skip != nil {
 		skip = *info.Skip

@@ -194,7 +194,8 @@ func TestQueryPlan_Rank(t *testing.T) {
 			}
 		}
 		for _, one := range plan.Components {
-			queries = append(queries, strings.NewReplacer(append(scores, clientFilter, "FILTER")...).Replace(one.Rewritten))
+			short := strings.NewReplacer(append(scores, clientFilter, "FILTER")...)
+			queries = append(queries, short.Replace(one.Rewritten))
 		}
 		if d := cmp.Diff(want.components, queries); d != "" {
 			t.Errorf("%s: components %s", text, d)
@@ -256,7 +257,8 @@ func TestQuery_RankWithoutPlan(t *testing.T) {
 			t.Errorf("%s %s", res.Status, out)
 		}
 	}
-	res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"SELECT * FROM c ORDER BY RANK FullTextScore(c.text, 'x')"}`,
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs",
+		`{"query":"SELECT * FROM c ORDER BY RANK FullTextScore(c.text, 'x')"}`,
 		"Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
 	if out := string(readAll(t, res)); res.StatusCode != 400 || !strings.Contains(out, "without TOP") {
 		t.Errorf("%s %s", res.Status, out)

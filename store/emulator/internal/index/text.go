@@ -70,7 +70,8 @@ func (t *TextPolicy) Complete(p *Policy) error {
 				one.Path)
 		case !containsPath(all, path):
 			return apierror.BadRequest(
-				"The path of the Full Text Index %s does not match the path specified in the Full Text Policy.", one.Path)
+				"The path of the Full Text Index %s does not match the path specified in the Full Text Policy.",
+				one.Path)
 		case containsPath(indexed, path):
 			return apierror.BadRequest("The path of the Full Text Index %s occurs more than once.", one.Path)
 		}
@@ -84,7 +85,8 @@ func checkLanguage(name string) error {
 		return nil
 	}
 	return apierror.BadRequest(
-		"The Full Text Policy contains an unsupported language %s. Supported languages are: %s.", name, `"`+strings.Join(fulltext.Languages, `", "`)+`"`)
+		"The Full Text Policy contains an unsupported language %s. Supported languages are: %s.", name,
+		`"`+strings.Join(fulltext.Languages, `", "`)+`"`)
 }
 
 // parseTextPath parses the path of a full-text policy or index, which has no wildcards and no array elements.

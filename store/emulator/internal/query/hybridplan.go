@@ -62,8 +62,8 @@ func hybridPlan(c sql.Clauses, b *sql.Bound) (*hybridInfo, error) {
 		statistics = append(statistics, `{"totalWordCount": SUM(_FullTextWordCount(`+r.Path+`)), "hitCounts": [`+
 			strings.Join(hits, ", ")+"]}")
 		number := strconv.Itoa(i)
-		score := "_FullTextScore(" + r.Path + ", [" + strings.Join(terms, ", ") + "], " + fmt.Sprintf(placeholder, totalDocumentCount) +
-			", " + fmt.Sprintf(placeholder, totalWordCount+number) + ", " +
+		score := "_FullTextScore(" + r.Path + ", [" + strings.Join(terms, ", ") + "], " +
+			fmt.Sprintf(placeholder, totalDocumentCount) + ", " + fmt.Sprintf(placeholder, totalWordCount+number) + ", " +
 			fmt.Sprintf(placeholder, hitCountsArray+number) + ")"
 		missing := "-1" // ranks last
 		if c.Weights != nil && c.Weights[i] < 0 {
@@ -87,8 +87,8 @@ func hybridPlan(c sql.Clauses, b *sql.Bound) (*hybridInfo, error) {
 			}
 		}
 		one.Top, one.OrderBy, one.OrderByPaths, one.NonStreaming = &rows, []string{direction}, []string{score}, true
-		one.Rewritten = fmt.Sprintf(`SELECT TOP %d %s._rid, %s AS orderByItems, {"payload": %s, "componentScores": [%s]}`+
-			" AS payload FROM %s%s ORDER BY %s%s", rows, c.Alias, items([]string{score}), row,
+		one.Rewritten = fmt.Sprintf("SELECT TOP %d %s._rid, %s AS orderByItems, "+
+			`{"payload": %s, "componentScores": [%s]} AS payload FROM %s%s ORDER BY %s%s`, rows, c.Alias, items([]string{score}), row,
 			strings.Join(components, ", "), c.From, where, score, word)
 		info.Components = append(info.Components, one)
 	}

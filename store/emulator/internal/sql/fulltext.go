@@ -13,9 +13,9 @@ var textFunctions map[string]func(p *parser, t token, args []expr) expr
 
 func init() { // breaks an initialization cycle
 	textFunctions = map[string]func(p *parser, t token, args []expr) expr{
-		"FULLTEXTCONTAINS":    func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, false, 1) },
-		"FULLTEXTCONTAINSALL": func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, false, maxSearched) },
-		"FULLTEXTCONTAINSANY": func(p *parser, t token, a []expr) expr { return p.textCondition(t, a, true, maxSearched) },
+		"FULLTEXTCONTAINS":    textConditionParser(false, 1),
+		"FULLTEXTCONTAINSALL": textConditionParser(false, maxSearched),
+		"FULLTEXTCONTAINSANY": textConditionParser(true, maxSearched),
 		"_FULLTEXTSCORE":      (*parser).textScore,
 		"_FULLTEXTWORDCOUNT":  (*parser).wordCount,
 	}
@@ -151,13 +151,16 @@ func (c *textCondition) prepared(e *env) []fulltext.Phrase {
 	return list
 }
 
-func (p *parser) textCondition(t token, args []expr, anyOf bool, most int) expr {
-	if len(args) < 2 || len(args) > 1+most {
-		p.fail(t, "The function %s does not take %d arguments", p.span(t), len(args))
+// textConditionParser returns the parser of a function that takes up to most terms.
+func textConditionParser(anyOf bool, most int) func(p *parser, t token, args []expr) expr {
+	return func(p *parser, t token, args []expr) expr {
+		if len(args) < 2 || len(args) > 1+most {
+			p.fail(t, "The function %s does not take %d arguments", p.span(t), len(args))
+		}
+		c := &textCondition{textExpr: p.textOf(t, args), terms: args[1:], any: anyOf, prep: p.prepare()}
+		p.checkTerms(t, c.terms)
+		return c
 	}
-	c := &textCondition{textExpr: p.textOf(t, args), terms: args[1:], any: anyOf, prep: p.prepare()}
-	p.checkTerms(t, c.terms)
-	return c
 }
 
 // textOf returns the text of a function's first argument.
