@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/index"
@@ -17,6 +18,7 @@ type postings struct {
 	r      *Query
 	it     *pebble.Iterator
 	prefix []byte // of the keys; an address follows
+	key    []byte // scratch
 	target []byte // of the last seek
 	valid  bool   // it is at the first posting from target
 }
@@ -56,7 +58,8 @@ func (p *postings) seek(address []byte) bool {
 		}
 	}
 	p.r.postings++
-	p.valid = p.it.SeekGE(append(bytes.Clone(p.prefix), address...))
+	p.key = append(append(p.key[:0], p.prefix...), address...)
+	p.valid = p.it.SeekGE(p.key)
 	return p.valid
 }
 
@@ -283,17 +286,30 @@ const maxTermsOpen = 32
 type itemTexts struct {
 	r       *Query
 	address []byte
-	open    map[string]*postings // by their prefix
-	err     error                // the first
+	open    map[openTerm]*postings
+	err     error // the first
+}
+
+// openTerm is a term of the texts with a number in Indexes.Texts.
+type openTerm struct {
+	text int
+	term string
+}
+
+// indexed returns the number of an indexed path, or -1.
+func (x *itemTexts) indexed(path sql.Path) int {
+	return slices.IndexFunc(x.r.c.Indexes.Texts, func(t index.Text) bool {
+		return t.Indexed && slices.Equal(t.Path, path)
+	})
 }
 
 // Words implements sql.TextIndex.
 func (x *itemTexts) Words(path sql.Path) (n int, indexed bool) {
-	t := x.r.c.Indexes.Text(path)
-	if !t.Indexed {
+	text := x.indexed(path)
+	if text < 0 {
 		return 0, false
 	}
-	p := x.postings(&t, "")
+	p := x.postings(openTerm{text, ""})
 	if p == nil {
 		return -1, true
 	}
@@ -307,8 +323,7 @@ func (x *itemTexts) Words(path sql.Path) (n int, indexed bool) {
 
 // Positions implements sql.TextIndex.
 func (x *itemTexts) Positions(path sql.Path, term string) []int {
-	t := x.r.c.Indexes.Text(path)
-	p := x.postings(&t, term)
+	p := x.postings(openTerm{x.indexed(path), term})
 	if p == nil {
 		return nil
 	}
@@ -318,22 +333,21 @@ func (x *itemTexts) Positions(path sql.Path, term string) []int {
 }
 
 // postings returns the postings of a term at the item, or nil if it has none.
-func (x *itemTexts) postings(t *index.Text, term string) *postings {
-	name := string(t.TextPrefix(x.r.c.No, term))
-	p := x.open[name]
+func (x *itemTexts) postings(term openTerm) *postings {
+	p := x.open[term]
 	if p == nil {
 		if len(x.open) >= maxTermsOpen {
 			x.fail(x.close())
 		}
 		var err error
-		if p, err = x.r.openPostings(t, term, nil, nil); err != nil {
+		if p, err = x.r.openPostings(&x.r.c.Indexes.Texts[term.text], term.term, nil, nil); err != nil {
 			x.fail(err)
 			return nil
 		}
 		if x.open == nil {
-			x.open = map[string]*postings{}
+			x.open = map[openTerm]*postings{}
 		}
-		x.open[name] = p
+		x.open[term] = p
 	}
 	if !p.has(x.address) {
 		x.fail(p.it.Error())
