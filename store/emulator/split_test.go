@@ -338,6 +338,11 @@ func TestSplit_Queries(t *testing.T) {
 		{"prefix of a hierarchical key", "SELECT VALUE c.id FROM c WHERE c.a = 'x'", azcosmos.NewPartitionKey(), 45},
 		{"one logical partition", "SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("x").AppendString("1"),
 			15},
+		{"full-text index", "SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, 'odd')", azcosmos.NewPartitionKey(), 45},
+		{"full-text index, prefix", "SELECT VALUE c.id FROM c WHERE c.a = 'x' AND FullTextContainsAny(c.t, 'even', 'odd')",
+			azcosmos.NewPartitionKey(), 45},
+		{"full-text index, sorted", "SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, 'even') ORDER BY c.n",
+			azcosmos.NewPartitionKeyString("x").AppendString("1"), 15},
 		{"sorted", "SELECT VALUE c.id FROM c ORDER BY c.n", azcosmos.NewPartitionKeyString("x").AppendString("1"), 15},
 		{"points", "SELECT VALUE c.id FROM c WHERE c.a = 'x' AND c.b = '1' AND c.id IN ('2','8','14','20','26')",
 			azcosmos.NewPartitionKey(), 5},
@@ -345,12 +350,14 @@ func TestSplit_Queries(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			ctx := context.Background()
 			e := newEngine(t, Options{})
-			c := newContainer(t, e,
-				azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
-					Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}}})
+			properties := textProperties("c", true)
+			properties.PartitionKeyDefinition = azcosmos.PartitionKeyDefinition{
+				Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}}
+			c := newContainer(t, e, properties)
 			for i := range 90 {
 				a, b := string("yx"[(i+1)%2]), fmt.Sprint(i/2%3)
-				doc := fmt.Appendf(nil, `{"id":"%d","a":%q,"b":%q,"n":%d,"odd":%v}`, i, a, b, -i, i%2 == 1)
+				doc := fmt.Appendf(nil, `{"id":"%d","a":%q,"b":%q,"n":%d,"odd":%v,"t":%q}`, i, a, b, -i, i%2 == 1,
+					[]string{"even", "odd"}[i%2])
 				if _, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(a).AppendString(b), doc,
 					nil); err != nil {
 					t.Fatal(err)
@@ -403,6 +410,7 @@ func TestSplit_Continuations(t *testing.T) {
 		"in order of creation": {"SELECT VALUE c.id FROM c", 20},
 		"by a range index":     {"SELECT VALUE c.id FROM c WHERE c.a = 1", 0},
 		"by an interval":       {"SELECT VALUE c.id FROM c WHERE c.n >= 0", 0},
+		"by a full-text index": {"SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, 'a text')", 0},
 		"by point lookups":     {"SELECT VALUE c.id FROM c WHERE " + strings.Join(named, " OR "), 0},
 	} {
 		t.Run(name, func(t *testing.T) { followSplits(t, c.query, c.more) })
@@ -411,10 +419,10 @@ func TestSplit_Continuations(t *testing.T) {
 
 func followSplits(t *testing.T, query string, more int) {
 	e := newEngine(t, Options{})
-	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	c := newContainer(t, e, textProperties("c", true))
 	create := func(from, to int) {
 		for i := from; i < to; i++ {
-			mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d","a":1,"n":%d}`, i, i, i))
+			mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d","a":1,"n":%d,"t":"a text"}`, i, i, i))
 		}
 	}
 	create(0, 60)
