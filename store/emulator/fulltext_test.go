@@ -228,6 +228,50 @@ func TestFullText_Order(t *testing.T) {
 	}
 }
 
+// TestFullText_Charge: a search costs what it reads of the index and returns, not the texts that it ranks; a write
+// costs the postings that it changes.
+func TestFullText_Charge(t *testing.T) {
+	e, ctx := newEngine(t, Options{}), context.Background()
+	c := newContainer(t, e, textProperties("c", true))
+	var plain, texts float32
+	for i := range 300 {
+		res, err := c.CreateItem(ctx, pk("p"),
+			fmt.Appendf(nil, `{"id":"%d","pk":"p","n":%d,"t":%q}`, i, i, strings.Repeat("red wine ", 1000)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = res.RequestCharge
+		res, err = c.ReplaceItem(ctx, pk("p"), fmt.Sprint(i),
+			fmt.Appendf(nil, `{"id":"%d","pk":"p","n":%d,"t":%q}`, i, i+1, strings.Repeat("red wine ", 1000)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain = res.RequestCharge
+	}
+	other := newContainer(t, e, textProperties("plain", false))
+	res, err := other.CreateItem(ctx, pk("p"),
+		fmt.Appendf(nil, `{"id":"1","pk":"p","n":1,"t":%q}`, strings.Repeat("red wine ", 1000)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const posting = 4.0 / 21 / 10
+	if d := float64(texts - res.RequestCharge); math.Abs(d-3*posting) > 0.011 { // red, wine and the number of words
+		t.Errorf("an item with 3 postings costs %v RU more than without, want %v", d, 3*posting)
+	}
+	if plain >= 2*texts {
+		t.Errorf("a replacement of another property costs %v RU, a create %v", plain, texts)
+	}
+	pager := c.NewQueryItemsPager("SELECT TOP 5 VALUE c.id FROM c WHERE FullTextContains(c.t, 'red') "+
+		"ORDER BY _FullTextScore(c.t, ['wine'], 300, 600000, [300]) DESC", pk("p"), nil)
+	page, err := pager.NextPage(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Items) != 5 || page.RequestCharge < 3.5 || page.RequestCharge > 12 {
+		t.Errorf("%d rows cost %v RU", len(page.Items), page.RequestCharge)
+	}
+}
+
 // TestFullText_PatchCondition: the condition of a patch has the language of the policy.
 func TestFullText_PatchCondition(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()

@@ -80,6 +80,7 @@ type Query struct {
 	seeks      int
 	filtered   int // items to which WHERE was applied
 	loaded     int // their bytes
+	returned   int // bytes of the items of rows
 }
 
 // Page is one page of rows.
@@ -371,6 +372,7 @@ func (r *Query) addRow(ctx context.Context, doc []byte) error {
 		}
 	}
 	r.rows++
+	r.returned += len(doc)
 	return nil
 }
 
@@ -420,6 +422,9 @@ func (r *Query) charge() (float64, error) {
 			return 0, err
 		}
 		entries, loaded = max(entries, items), max(loaded, bytes)
+	}
+	if r.texts != nil { // others than the returned items are decided by postings
+		loaded = min(loaded, r.returned)
 	}
 	if r.bound.Aggregates() { // the service computes them from the index
 		loaded = 0

@@ -349,10 +349,13 @@ func (x *itemTexts) postings(term openTerm) *postings {
 		}
 		x.open[term] = p
 	}
-	if !p.has(x.address) {
+	read := x.r.postings
+	found := p.has(x.address)
+	if x.r.postings = read; !found {
 		x.fail(p.it.Error())
 		return nil
 	}
+	x.r.postings++
 	return p
 }
 
