@@ -19,6 +19,10 @@ func FuzzRequestBody(f *testing.F) {
 		`{"query":"SELECT * FROM c WHERE c.a = @a ORDER BY c.b DESC","parameters":[{"name":"@a","value":{"x":1}}]}`,
 		`{"query":"SELECT TOP 1 VALUE c.id FROM c WHERE c.id IN ('a') AND c.n > 1e400"}`,
 		`{"query":"SELECT * FROM c OFFSET 1 LIMIT 9223372036854775807"}`,
+		`{"query":"SELECT c.id FROM c WHERE FullTextContainsAny(c.name, 'n1', @a) AND c.rank > 0 ORDER BY _FullTextScore(c.name, ['n1'], 5, 5, [1]) DESC","parameters":[{"name":"@a","value":"x y"}]}`,
+		`{"query":"SELECT TOP 3 * FROM c ORDER BY RANK RRF(FullTextScore(c.name, 'n1'), FullTextScore(c.type, 'x'), [1, -2])"}`,
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/name"}]},"indexingPolicy":{"fullTextIndexes":[{"path":"/name"}]}}`,
+		`{"id":"1","pk":"p","name":"The caf\u0000\ud800é's 東京 n1"}`,
 		`null`, `[]`, `{`, "\xff", `{"id":"\u0000","pk":"\ud800"}`, `[null]`, `{"operations":[null]}`,
 	} {
 		f.Add(s)
@@ -28,7 +32,10 @@ func FuzzRequestBody(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { e.Close() })
-	c := newContainer(f, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	policy := blogPolicy()
+	policy.FullTextIndexes = []azcosmos.FullTextIndex{{Path: "/name"}}
+	c := newContainer(f, e, azcosmos.ContainerProperties{IndexingPolicy: policy, FullTextPolicy: &azcosmos.FullTextPolicy{
+		DefaultLanguage: "en-US", FullTextPaths: []azcosmos.FullTextPath{{Path: "/name"}}}})
 	fillBlog(f, c, "p", 5)
 	key := `["p"]`
 	requests := []struct {
