@@ -72,8 +72,9 @@ func headOf(t *testing.T, body string) (head map[string]string, linked map[strin
 	return head, linked
 }
 
-// TestCover has a post's picture on everything that shows the post, with absolute addresses for other sites.
-func TestCover(t *testing.T) {
+// newPicturesSite returns a site with uploads, its blog, in which ada is the user u1, and its files.
+func newPicturesSite(t *testing.T) (*Site, *store.Store, *files.Files) {
+	t.Helper()
 	pictures, err := files.NewFolder(t.TempDir(), files.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +83,12 @@ func TestCover(t *testing.T) {
 	if _, err := blog.CreateUser(t.Context(), store.NewUser{ID: "u1", Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
+	return s, blog, pictures
+}
+
+// TestCover has a post's picture on everything that shows the post, with absolute addresses for other sites.
+func TestCover(t *testing.T) {
+	s, blog, pictures := newPicturesSite(t)
 	file, size := upload(t, pictures, "u1")
 	const elsewhere, hostile = "https://elsewhere.example/a.jpg?x=1&y=2", `"><script>alert(1)</script>`
 	for name, tt := range map[string]struct {
@@ -173,14 +180,7 @@ func TestCover(t *testing.T) {
 
 // TestAvatar has uploaded avatars in JSON-LD, by their absolute addresses.
 func TestAvatar(t *testing.T) {
-	pictures, err := files.NewFolder(t.TempDir(), files.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, blog := newTestSiteWith(t, testDir, pictures)
-	if _, err := blog.CreateUser(t.Context(), store.NewUser{ID: "u1", Username: "ada"}); err != nil {
-		t.Fatal(err)
-	}
+	s, blog, pictures := newPicturesSite(t)
 	file, _ := upload(t, pictures, "u1")
 	for avatar, want := range map[string]any{file: "https://blog.example" + file, "/avatars/ada.svg": nil,
 		"https://elsewhere.example/a.png": "https://elsewhere.example/a.png"} {
