@@ -112,15 +112,15 @@ func (b *blobs) delegationKey(ctx context.Context) (*service.UserDelegationCrede
 	return key, nil
 }
 
-func (b *blobs) check(ctx context.Context, id blog.FileID, f check) error {
-	_, err := b.read(ctx, public, id, f)
+func (b *blobs) inspect(ctx context.Context, id blog.FileID, inspect inspection) error {
+	_, err := b.read(ctx, public, id, inspect)
 	return err
 }
 
 // publish copies an upload within Blob Storage. The copy has the properties of the upload, which its client has set, so
 // they are checked, too. The copy has the condition that the upload is the version that was checked.
-func (b *blobs) publish(ctx context.Context, id blog.FileID, f check) error {
-	v, err := b.read(ctx, uploads, id, f)
+func (b *blobs) publish(ctx context.Context, id blog.FileID, inspect inspection) error {
+	v, err := b.read(ctx, uploads, id, inspect)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (b *blobs) publish(ctx context.Context, id blog.FileID, f check) error {
 	return nil
 }
 
-// version is a blob as it was read.
+// version is the version of a blob that was read.
 type version struct {
 	etag azcore.ETag
 	size int64 // in bytes
@@ -158,14 +158,14 @@ type version struct {
 // properties are what a client can set with an upload, and others would receive with the file.
 type properties struct{ contentType, cacheControl, disposition, encoding, language string }
 
-// read calls f with a blob, of which all reads see one version.
-func (b *blobs) read(ctx context.Context, p place, id blog.FileID, f check) (v version, err error) {
+// read calls inspect with a blob, of which all reads see one version.
+func (b *blobs) read(ctx context.Context, p place, id blog.FileID, inspect inspection) (v version, err error) {
 	client := b.blob(p, id)
 	first, v, err := download(ctx, client, head, "")
 	if err != nil {
 		return v, err
 	}
-	return v, f(v.size, func(n int64) ([]byte, error) {
+	return v, inspect(v.size, func(n int64) ([]byte, error) {
 		if n = min(n, v.size); n <= int64(len(first)) {
 			return first[:n], nil
 		}
@@ -242,7 +242,7 @@ func (b *blobs) list(ctx context.Context, p place, prefix string, after blog.Fil
 	return all, nil
 }
 
-// touch sets the metadata, of which there is none.
+// touch writes the blob's empty metadata, which sets its date.
 func (b *blobs) touch(ctx context.Context, id blog.FileID) error {
 	_, err := b.blob(public, id).SetMetadata(ctx, nil, nil)
 	return blobError(err)

@@ -92,18 +92,18 @@ const (
 	public  place = "files"
 )
 
-// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or a check, or
+// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or an inspection, or
 // bugs.
 type storage interface {
 	// sign returns the address and the headers of a PUT request that creates an upload.
 	sign(ctx context.Context, id blog.FileID, expires time.Time) (url string, headers []Header, err error)
 
-	// check calls f with a file, and returns its error.
-	check(ctx context.Context, id blog.FileID, f check) error
+	// inspect calls f with a file, and returns its error.
+	inspect(ctx context.Context, id blog.FileID, f inspection) error
 
 	// publish calls f with an upload, and moves it to the files if f returns nil. The bytes that it moves are those
 	// that f has read. It returns errExists if there is a file with the id.
-	publish(ctx context.Context, id blog.FileID, f check) error
+	publish(ctx context.Context, id blog.FileID, f inspection) error
 
 	// list returns the first pageSize blobs of a place, in the order of ids, whose ids have the prefix and are greater
 	// than after.
@@ -116,8 +116,8 @@ type storage interface {
 	delete(ctx context.Context, p place, id blog.FileID, since time.Time) error
 }
 
-// check checks a blob of a size in bytes. read returns its first n bytes, or all if it has fewer.
-type check func(size int64, read func(n int64) ([]byte, error)) error
+// inspection inspects a blob of a size in bytes. read returns its first n bytes, or all if it has fewer.
+type inspection func(size int64, read func(n int64) ([]byte, error)) error
 
 // item is an entry of a list.
 type item struct {
@@ -257,16 +257,16 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 			Message: "the picture is another user's"}
 	}
 	var picture Picture
-	check := func(size int64, read func(int64) ([]byte, error)) (err error) {
+	inspect := func(size int64, read func(int64) ([]byte, error)) (err error) {
 		picture, err = readPicture(id, size, read)
 		return err
 	}
-	err := f.storage.check(ctx, id, check)
+	err := f.storage.inspect(ctx, id, inspect)
 	if err == nil {
 		err = f.storage.touch(ctx, id) // what deletes unused files at this moment leaves it, or it is missing
 	}
 	if errors.Is(err, errMissing) {
-		if err = f.storage.publish(ctx, id, check); err == nil {
+		if err = f.storage.publish(ctx, id, inspect); err == nil {
 			f.metrics.uploads.WithLabelValues(published).Inc()
 		}
 		if blog.CodeOf(err) == blog.Invalid {
@@ -274,7 +274,7 @@ func (f *Files) Publish(ctx context.Context, userID string, id blog.FileID) (Pic
 			_ = f.storage.delete(ctx, uploads, id, time.Time{}) // else DeleteUploads does
 		}
 		if errors.Is(err, errMissing) || errors.Is(err, errExists) { // a concurrent call has published it
-			err = f.storage.check(ctx, id, check)
+			err = f.storage.inspect(ctx, id, inspect)
 		}
 	}
 	if err != nil {

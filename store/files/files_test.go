@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -472,6 +473,41 @@ var filesTests = []struct {
 		_, err := p.Page(ctx, "")
 		wantError(p.t, err, blog.Canceled, "", "")
 	}},
+	{"memory", files.Options{}, testMemory},
+}
+
+// testMemory: no upload is held in memory, neither while it is sent nor when it is published.
+func testMemory(p *place) {
+	const (
+		parallel = 20
+		limit    = 1 << 20 // bytes allocated for an upload, by its client, too
+	)
+	content := append(picture(p.t, "picture.png"), make([]byte, blog.MaxFileSize-200)...)
+	uploads := make([]*files.Upload, parallel)
+	for i := range uploads {
+		uploads[i] = p.create("image/png", len(content))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var all errgroup.Group
+	for _, u := range uploads {
+		all.Go(func() error {
+			if status := p.send(u, content, nil); status != http.StatusCreated {
+				return fmt.Errorf("status %d", status)
+			}
+			_, err := p.Publish(p.t.Context(), "ada", u.ID)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		p.t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	each := (after.TotalAlloc - before.TotalAlloc) / parallel
+	p.t.Logf("%d kB allocated for each upload", each>>10)
+	if each > limit {
+		p.t.Errorf("%d kB allocated for each upload of %d MB, want at most %d", each>>10, len(content)/1_000_000, limit>>10)
+	}
 }
 
 // refused uploads bytes, and fails the test if they can be published, or leave something behind.

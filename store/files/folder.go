@@ -144,7 +144,7 @@ func (f *folder) exists(p place, id blog.FileID) bool {
 	return err == nil
 }
 
-// move moves a file to a place, for good once it returns. The caller holds mu.
+// move moves a file to a place. A crash after it returns does not undo it. The caller holds mu.
 func (f *folder) move(from string, p place, id blog.FileID) error {
 	if err := os.Rename(from, f.path(p, id)); err != nil {
 		return err
@@ -161,12 +161,12 @@ func syncFolder(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func (f *folder) check(_ context.Context, id blog.FileID, c check) error {
-	return f.read(public, id, c)
+func (f *folder) inspect(_ context.Context, id blog.FileID, inspect inspection) error {
+	return f.read(public, id, inspect)
 }
 
-// read calls c with a file.
-func (f *folder) read(p place, id blog.FileID, c check) error {
+// read calls inspect with a blob.
+func (f *folder) read(p place, id blog.FileID, inspect inspection) error {
 	file, err := os.Open(f.path(p, id))
 	if err != nil {
 		return missing(err)
@@ -176,16 +176,16 @@ func (f *folder) read(p place, id blog.FileID, c check) error {
 	if err != nil {
 		return err
 	}
-	return c(info.Size(), func(n int64) ([]byte, error) { return io.ReadAll(io.NewSectionReader(file, 0, n)) })
+	return inspect(info.Size(), func(n int64) ([]byte, error) { return io.ReadAll(io.NewSectionReader(file, 0, n)) })
 }
 
-func (f *folder) publish(_ context.Context, id blog.FileID, c check) error {
+func (f *folder) publish(_ context.Context, id blog.FileID, inspect inspection) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.exists(public, id) {
 		return errExists
 	}
-	if err := f.read(uploads, id, c); err != nil {
+	if err := f.read(uploads, id, inspect); err != nil {
 		return err
 	}
 	if err := f.setDate(uploads, id); err != nil {

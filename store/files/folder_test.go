@@ -2,18 +2,14 @@ package files_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
 	"byline/store/files"
@@ -221,40 +217,5 @@ func TestFolder_Preflight(t *testing.T) {
 	p.ServeHTTP(w, r)
 	if w.Code != http.StatusCreated || w.Header().Get("Access-Control-Allow-Origin") != "*" {
 		t.Error(w.Code, w.Header())
-	}
-}
-
-// TestFolder_Memory: the bytes of an upload pass through, and are not held in memory.
-func TestFolder_Memory(t *testing.T) {
-	const (
-		parallel = 20
-		limit    = 1 << 20 // bytes for an upload, of both server and client
-	)
-	p := newFolder(t, files.Options{})
-	content := append(picture(t, "picture.png"), make([]byte, blog.MaxFileSize-200)...)
-	uploads := make([]*files.Upload, parallel)
-	for i := range uploads {
-		uploads[i] = p.create("image/png", len(content))
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var all errgroup.Group
-	for _, u := range uploads {
-		all.Go(func() error {
-			if status := p.send(u, content, nil); status != http.StatusCreated {
-				return fmt.Errorf("status %d", status)
-			}
-			_, err := p.Publish(t.Context(), "ada", u.ID)
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	runtime.ReadMemStats(&after)
-	each := (after.TotalAlloc - before.TotalAlloc) / parallel
-	t.Logf("%d kB allocated for each upload", each>>10)
-	if each > limit {
-		t.Errorf("%d kB allocated for each upload of %d MB, want at most %d", each>>10, len(content)/1_000_000, limit>>10)
 	}
 }
