@@ -120,6 +120,8 @@ func (b *testBlog) checkLater(t *testing.T, charges *bill, tolerance float64, vi
 
 var laterText = strings.Repeat("Every read of the front page is one request. ", 30)
 
+const laterCover = `coverImage: {url: "https://pictures.example/boats.png", alt: "Three boats in a harbour"}`
+
 // What views and jobs charge after each mutation is predicted within 30%, with one and with three instances.
 func TestLaterRU(t *testing.T) {
 	testkit.Heavy(t)
@@ -179,10 +181,12 @@ func testLaterRU(t *testing.T, instances int) {
 		{"poster", `updateUser(input: {displayName: "P"}) { user { id } }`},
 		{"idle", `updateUser(input: {displayName: "I"}) { user { id } }`},
 		{"ada", `createPost(input: {title: "new", content: "` + laterText + `"}) { post { id } }`},
+		{"ada", `createPost(input: {title: "new", content: "` + laterText + `", ` + laterCover + `}) { post { id } }`},
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", tags: ["one", "two"]}) { post { id } }`},
 		{"ada", `createPost(input: {title: "n", content: "` + laterText + `", draft: true}) { post { id } }`},
 		{"ada", `publishPost(input: {id: "<last>"}) { post { id } }`},
 		{"ada", `updatePost(input: {id: "<post:ada 100>", title: "changed"}) { post { id } }`},
+		{"ada", `updatePost(input: {id: "<post:ada 100>", ` + laterCover + `}) { post { id } }`},
 		{"ada", `updatePost(input: {id: "<post:ada 100>", content: "changed"}) { post { id } }`},
 		{"ada", `updatePost(input: {id: "<post:ada 100>", tags: ["tag"]}) { post { id } }`},
 		{"ada", `createComment(input: {postId: "<post:ada 100>", content: "Nice."}) { comment { id } }`},
