@@ -27,6 +27,7 @@ type Store struct {
 	commentStore
 	likeStore
 	timelineStore
+	searchStore
 	fileStore
 	exporter
 	importer
@@ -50,6 +51,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
+	s.searchStore = searchStore{b}
 	s.fileStore = fileStore{b, authors}
 	s.exporter = exporter{b}
 	s.importer = importer{b, names}

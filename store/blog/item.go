@@ -192,4 +192,5 @@ const (
 	PostsContainer  = "posts"
 	FeedContainer   = "feed"
 	LeasesContainer = "leases"
+	SearchContainer = "search"
 )
