@@ -20,6 +20,19 @@ func (h HTML) Excerpt(max int) string {
 	return h.beginning(max, true)
 }
 
+// Text returns all words that a reader sees, the descriptions of images included, separated by spaces.
+func (h HTML) Text() string {
+	var b strings.Builder
+	h.eachWord(true, func(word string) bool {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		return true
+	})
+	return b.String()
+}
+
 // beginning returns the beginning of the prose, or of everything.
 func (h HTML) beginning(max int, everything bool) string {
 	var b strings.Builder
