@@ -7,6 +7,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"byline/graph/globalid"
 	"byline/graph/model"
 	"byline/graph/plan"
 	"byline/store"
@@ -36,6 +37,14 @@ func likeConnection(page *store.Page[*blog.Like], total int32) *model.LikeConnec
 		PageInfo: plan.PageInfo(page)}
 	for i, like := range page.Items {
 		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursor(i), Node: like}
+	}
+	return c
+}
+
+func searchConnection(page *store.Page[*store.Found]) *model.SearchConnection {
+	c := &model.SearchConnection{Edges: make([]*model.SearchEdge, len(page.Items)), PageInfo: plan.PageInfo(page)}
+	for i, found := range page.Items {
+		c.Edges[i] = &model.SearchEdge{Cursor: page.Cursor(i), Node: found.Post, Snippet: &found.Snippet}
 	}
 	return c
 }
@@ -122,6 +131,47 @@ func (r *Resolver) tagPostPage(ctx context.Context, tag *store.Tag, p store.Pagi
 		read := func() (*store.Page[*blog.Post], error) { return r.store.TagPosts(ctx, tag, p) }
 		return readPage(read, l.expectPosts())
 	})
+}
+
+// searchKey identifies a page of a search.
+type searchKey struct {
+	search store.Search
+	paging store.Paging
+}
+
+// searchPage is a page of the posts that a search finds.
+func (r *Resolver) searchPage(
+	ctx context.Context, q store.Search, p store.Paging,
+) (*store.Page[*store.Found], error) {
+	l := loadersOf(ctx)
+	return l.searchPages.do(searchKey{q, p}, func() (*store.Page[*store.Found], error) {
+		announce := l.expectPosts()
+		read := func() (*store.Page[*store.Found], error) { return r.store.Search(ctx, q, p) }
+		return readPage(read, func(found []*store.Found) {
+			posts := make([]*blog.Post, len(found))
+			for i, f := range found {
+				posts[i] = f.Post
+			}
+			announce(posts)
+		})
+	})
+}
+
+// searchOf returns the search of the arguments of Query.search. An empty tag is none.
+func searchOf(query string, order *store.SearchOrder, tag, author *string) (store.Search, error) {
+	q := store.Search{Query: query, Order: store.ByRelevance}
+	if order != nil && *order != "" {
+		q.Order = *order
+	}
+	if tag != nil {
+		q.Tag = *tag
+	}
+	if author == nil {
+		return q, nil
+	}
+	var err error
+	q.AuthorID, err = parseIDOf(globalid.User, "author", *author)
+	return q, err
 }
 
 // readPage reads a page and passes its items to announce: none if the read fails.

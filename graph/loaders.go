@@ -40,6 +40,7 @@ type loaders struct {
 	commentPages memo[pageKey, *store.Page[*blog.Comment]]
 	likePages    memo[pageKey, *store.Page[*blog.Like]]
 	postPages    memo[pageKey, *store.Page[*blog.Post]]
+	searchPages  memo[searchKey, *store.Page[*store.Found]]
 }
 
 // newLoaders returns the loaders of the response that ctx belongs to. Their batches run on ctx, not on

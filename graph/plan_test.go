@@ -21,6 +21,7 @@ import (
 	"byline/graph/plan"
 	"byline/graph/transport"
 	"byline/internal/testkit"
+	"byline/store"
 	"byline/store/blog"
 )
 
@@ -276,6 +277,9 @@ func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 			return `(text: "*a* <b>\n\n> c")`
 		case f.Name == "archive":
 			return fmt.Sprintf("(month: %q, first: %d)", []string{"2026-03", "2026-02", "March"}[r.IntN(3)], r.IntN(4))
+		case f.Name == "search":
+			return fmt.Sprintf("(query: %q, order: %s, first: %d)", []string{"engine", "-moth", "the machine"}[r.IntN(3)],
+				[]store.SearchOrder{store.ByRelevance, store.ByDate}[r.IntN(2)], r.IntN(4))
 		case f.Arguments.ForName("username") != nil:
 			return fmt.Sprintf("(username: %q)", []string{"ada", "Grace", "nobody"}[r.IntN(3)])
 		case f.Arguments.ForName("name") != nil:

@@ -209,6 +209,16 @@ func (s planReads) Archive(ctx context.Context, month string, p store.Paging) (*
 	return s.archivePage(ctx, month, p)
 }
 
+func (s planReads) FoundPosts(
+	ctx context.Context, query string, order *store.SearchOrder, tag, author *string, p store.Paging,
+) (*store.Page[*store.Found], error) {
+	q, err := searchOf(query, order, tag, author)
+	if err != nil {
+		return nil, err
+	}
+	return s.searchPage(ctx, q, p)
+}
+
 func (s planReads) MonthCount(ctx context.Context, month string) (int32, error) {
 	return s.store.MonthCount(ctx, month)
 }

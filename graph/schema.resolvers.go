@@ -481,6 +481,18 @@ func (r *queryResolver) Tags(ctx context.Context, first *int32) ([]*store.Tag, e
 	return r.store.TopTags(ctx, plan.PagingOf(first, nil, nil).First)
 }
 
+func (r *queryResolver) Search(ctx context.Context, query string, first *int32, after *string, order *store.SearchOrder, tag *string, author *string) (*model.SearchConnection, error) {
+	q, err := searchOf(query, order, tag, author)
+	if err != nil {
+		return nil, err
+	}
+	page, err := r.searchPage(ctx, q, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return searchConnection(page), nil
+}
+
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
 	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }

@@ -32,6 +32,7 @@ const (
 	OneTag        cosmos.Pattern = "oneTag"         // a tag
 	TagPosts      cosmos.Pattern = "tagPosts"       // a tag's posts
 	TopTags       cosmos.Pattern = "topTags"        // the most used tags
+	SearchPosts   cosmos.Pattern = "search"         // posts that match a query
 	OneLike       cosmos.Pattern = "oneLike"        // a like
 	DeleteUser                   = deletion.Pattern // without the user's items
 	DeletePost    cosmos.Pattern = "deletePost"     // with its comments and likes
@@ -54,7 +55,7 @@ var patterns = []cosmos.Pattern{
 	OneUser, OnePost, UserPosts, Comments, Likes, Feed, WriteUser, WritePost, CreateComment, LikePost,
 	PostCount, UserItems, FeedCount, Months, MonthCount, Archive,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
-	TopTags, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
+	TopTags, SearchPosts, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	CreateDraft, CreateUpload, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,
 }

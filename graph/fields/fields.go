@@ -151,6 +151,7 @@ const (
 	MonthOfTag        Partition = "(month of the tag)"
 	MonthOfAll        Partition = "(month of all posts)"
 	Month             Partition = "(month)" // of all posts: the argument
+	EachDecade        Partition = "(each decade)"
 	EachPost          Partition = "(each post)"
 	OldUsername       Partition = "(username:<old name>)"
 )

@@ -17,6 +17,9 @@ const HTMLBytes = 2 * TextBytes
 // maxSlug is the greatest length of a slug.
 const maxSlug = 80 + 1 + 2*64 + 1
 
+// maxSnippet is the greatest length of the text of a snippet, in characters.
+const maxSnippet = 300
+
 // OlderFeed describes a page of Query.feed after the newest posts.
 var OlderFeed = Field{
 	Price: Price{Each: 5.6, Item: .12},
@@ -138,6 +141,12 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price:  Price{Each: 2.26, Item: .005},
 			Access: Access{store.TopTags, []Request{{cosmos.KindQuery, "feed", Timelines}}},
 		},
+		"search": {
+			Price: Price{Each: 10, Item: .2},
+			Access: Access{store.SearchPosts, []Request{
+				{cosmos.KindQuery, "search", EachDecade}, {cosmos.KindReadMany, "posts", EachPost},
+			}},
+		},
 	},
 	"Tag": {
 		"posts": {
@@ -178,6 +187,8 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
 	},
+	"SearchConnection": {"edges": {Summary: true}},
+	"Snippet":          {"text": {MaxBytes: maxSnippet * TextBytes}, "matches": {MaxBytes: maxSnippet * 4}},
 	"Post": {
 		"comments": { // Q4
 			Price:  Price{Each: 2.32, Item: .037},

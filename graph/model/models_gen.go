@@ -14,6 +14,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/files"
+	"byline/store/search"
 )
 
 // A page of comments.
@@ -239,6 +240,24 @@ type PublishPostPayload struct {
 	Post *blog.Post `json:"post"`
 	// The post as an edge of its author's `posts`, as of `createPost`.
 	PostEdge *PostEdge `json:"postEdge"`
+}
+
+// A page of the posts that a search has found.
+type SearchConnection struct {
+	// The posts with their cursors.
+	Edges []*SearchEdge `json:"edges"`
+	// The position of this page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A post that a search has found.
+type SearchEdge struct {
+	// The position in the list. Pass it as `after` to get the items that follow.
+	Cursor string `json:"cursor"`
+	// The post.
+	Node *blog.Post `json:"node"`
+	// The part of the post that matches first.
+	Snippet *search.Snippet `json:"snippet"`
 }
 
 // Which post to unlike.

@@ -16,6 +16,7 @@ import (
 	"byline/graph/names"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/search"
 )
 
 // encoder appends a value as JSON, byte for byte as the executor does.
@@ -324,6 +325,23 @@ var monthFields = encoders[*blog.Month]{
 	"postCount": intField(func(m *blog.Month) int32 { return m.PostCount }),
 }
 
+var snippetFields = encoders[search.Snippet]{
+	"text": textField(func(s search.Snippet) string { return s.Text }),
+	"matches": func(c *compiler, f graphql.CollectedField) encoder[search.Snippet] {
+		encode := compile(c, "TextRange", f.Selections, rangeFields)
+		return func(dst []byte, d *planData, s search.Snippet) []byte {
+			return appendList(dst, d, len(s.Matches), func(dst []byte, i int) []byte {
+				return encode(dst, d, s.Matches[i])
+			})
+		}
+	},
+}
+
+var rangeFields = encoders[search.Range]{
+	"start": intField(func(r search.Range) int32 { return int32(r.Start) }),
+	"end":   intField(func(r search.Range) int32 { return int32(r.End) }),
+}
+
 var commentFields = encoders[*blog.Comment]{
 	"id":      idField(func(c *blog.Comment) globalid.ID { return globalid.OfComment(c.PostID, c.ID) }),
 	"author":  userField(func(c *blog.Comment) blog.Byline { return c.Byline }),
@@ -373,7 +391,7 @@ func listField[P, T any](
 		total := c.total(typeName, f.Selections, func(ctx context.Context, s Source, parent any) (int32, error) {
 			return count(ctx, s, parent.(P))
 		})
-		encode := connectionOf(c, typeName, f.Selections, of)
+		encode := connectionOf(c, typeName, f.Selections, nodeOnly(typeName, of))
 		return func(dst []byte, d *planData, parent P) []byte {
 			page := d.pages[at].(*store.Page[T])
 			if page == nil {
@@ -416,28 +434,40 @@ type listed[T any] struct {
 	total int32
 }
 
-// connectionOf makes the encoder of a page.
-func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionSet, of encoders[T]) encoder[listed[T]] {
+// edge is an item of a page.
+type edge[T any] struct {
+	page *store.Page[T]
+	i    int
+}
+
+// nodeOnly are the fields of an edge whose item is the node, besides its cursor.
+func nodeOnly[T any](typeName string, of encoders[T]) encoders[T] {
+	return encoders[T]{"node": objectField(typeName, of, func(item T) T { return item })}
+}
+
+// connectionOf makes the encoder of a page, given the prefix of the names of its types, and the fields of its edges
+// besides the cursor.
+func connectionOf[T any](
+	c *compiler, prefix string, selections ast.SelectionSet, fieldsOfEdge encoders[T],
+) encoder[listed[T]] {
 	c.inList = true
 	defer func() { c.inList = false }()
-	type edge struct {
-		page *store.Page[T]
-		i    int
+	edgeFields := encoders[edge[T]]{
+		"cursor": opaqueField(func(dst []byte, e edge[T]) []byte { return e.page.AppendCursor(dst, e.i) }),
 	}
-	edgeFields := encoders[edge]{
-		"cursor": opaqueField(func(dst []byte, e edge) []byte { return e.page.AppendCursor(dst, e.i) }),
-		"node": func(c *compiler, f graphql.CollectedField) encoder[edge] {
-			encode := compile(c, typeName, f.Selections, of)
-			return func(dst []byte, d *planData, e edge) []byte { return encode(dst, d, e.page.Items[e.i]) }
-		},
+	for name, of := range fieldsOfEdge {
+		edgeFields[name] = func(c *compiler, f graphql.CollectedField) encoder[edge[T]] {
+			encode := of(c, f)
+			return func(dst []byte, d *planData, e edge[T]) []byte { return encode(dst, d, e.page.Items[e.i]) }
+		}
 	}
-	return compile(c, typeName+"Connection", selections, encoders[listed[T]]{
+	return compile(c, prefix+"Connection", selections, encoders[listed[T]]{
 		"totalCount": intField(func(l listed[T]) int32 { return l.total }),
 		"edges": func(c *compiler, f graphql.CollectedField) encoder[listed[T]] {
-			encode := compile(c, typeName+"Edge", f.Selections, edgeFields)
+			encode := compile(c, prefix+"Edge", f.Selections, edgeFields)
 			return func(dst []byte, d *planData, l listed[T]) []byte {
 				return appendList(dst, d, len(l.page.Items), func(dst []byte, i int) []byte {
-					return encode(dst, d, edge{l.page, i})
+					return encode(dst, d, edge[T]{l.page, i})
 				})
 			}
 		},
@@ -481,9 +511,18 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		total := c.total("Post", s, func(ctx context.Context, _ Source, v any) (int32, error) {
 			return v.(rootList).total(ctx)
 		})
-		encode := connectionOf(c, "Post", s, postFields)
+		encode := connectionOf(c, "Post", s, nodeOnly("Post", postFields))
 		return func(dst []byte, d *planData, v any) []byte {
 			return encode(dst, d, listed[*blog.Post]{v.(rootList).page, total(d)})
+		}
+	}},
+	"SearchConnection": {"SearchConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
+		encode := connectionOf(c, "Search", s, encoders[*store.Found]{
+			"node":    objectField("Post", postFields, func(f *store.Found) *blog.Post { return f.Post }),
+			"snippet": objectField("Snippet", snippetFields, func(f *store.Found) search.Snippet { return f.Snippet }),
+		})
+		return func(dst []byte, d *planData, v any) []byte {
+			return encode(dst, d, listed[*store.Found]{page: v.(*store.Page[*store.Found])})
 		}
 	}},
 	"Node": {

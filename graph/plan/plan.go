@@ -200,6 +200,10 @@ func postsIn(values []any) (ids []string) {
 			for _, p := range v.Items {
 				ids = append(ids, p.ID)
 			}
+		case *store.Page[*store.Found]:
+			for _, f := range v.Items {
+				ids = append(ids, f.Post.ID)
+			}
 		}
 	}
 	return ids
@@ -230,6 +234,8 @@ func typeOf(value any) string {
 		return "[Month]"
 	case rootList:
 		return "PostConnection"
+	case *store.Page[*store.Found]:
+		return "SearchConnection"
 	}
 	return ""
 }
@@ -394,6 +400,19 @@ var rootFields = map[string]func(context.Context, Source, *ast.Field) (any, erro
 			return nil, err
 		}
 		return s.TopTags(ctx, p.First)
+	},
+	"search": func(ctx context.Context, s Source, f *ast.Field) (any, error) {
+		args := f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)
+		query, queryErr := graphql.UnmarshalString(args["query"])
+		tag, tagErr := optional(args["tag"], graphql.UnmarshalString)
+		author, authorErr := optional(args["author"], graphql.UnmarshalString)
+		p, err := Paging(ctx, f)
+		if err := errors.Join(queryErr, tagErr, authorErr, err); err != nil {
+			return nil, err
+		}
+		order := store.SearchOrder(p.Order)
+		p.Order = ""
+		return orNil(s.FoundPosts(ctx, query, &order, tag, author, p))
 	},
 	"node": withText("id", func(ctx context.Context, s Source, id string) (any, error) {
 		return s.Node(ctx, id)

@@ -26,6 +26,9 @@ type Source interface {
 	TagPosts(_ context.Context, tag *store.Tag, _ store.Paging) (*store.Page[*blog.Post], error)
 	UserDrafts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
 	Archive(_ context.Context, month string, _ store.Paging) (*store.Page[*blog.Post], error)
+	// FoundPosts is a page of Query.search. The author is a global id; what is nil is not given.
+	FoundPosts(_ context.Context, query string, order *store.SearchOrder, tag, author *string,
+		_ store.Paging) (*store.Page[*store.Found], error)
 	FeedCount(context.Context) (int32, error)
 	MonthCount(_ context.Context, month string) (int32, error)
 	PostCount(_ context.Context, userID string) (int32, error)

@@ -15,7 +15,7 @@ export default [
       // Connections, edges and payloads have no identity of their own, and a month is a count.
       "@graphql-eslint/strict-id-in-types": [
         "error",
-        { exceptions: { types: ["PageInfo", "Month", "CoverImage", "HttpHeader"], suffixes: ["Connection", "Edge", "Payload"] } },
+        { exceptions: { types: ["PageInfo", "Month", "CoverImage", "HttpHeader", "Snippet", "TextRange"], suffixes: ["Connection", "Edge", "Payload"] } },
       ],
       // Relay itself specifies nodes(ids:): [Node]!.
       "@graphql-eslint/relay-edge-types": ["error", { listTypeCanWrapOnlyEdgeType: false }],
