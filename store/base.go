@@ -86,7 +86,7 @@ type base struct {
 	views     *projection.Views
 	deletions *deletion.Tracker // set by New, as other parts of the Store handle what it learns
 
-	users, posts, feed *cosmos.Container
+	users, posts, feed, search *cosmos.Container
 
 	// background is for reads at low priority, which wait while Cosmos DB throttles them.
 	background struct{ users, posts, feed, leases *cosmos.Container }
@@ -113,7 +113,7 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 		to      **cosmos.Container
 	}{
 		{account, blog.UsersContainer, &b.users}, {account, blog.PostsContainer, &b.posts},
-		{account, blog.FeedContainer, &b.feed},
+		{account, blog.FeedContainer, &b.feed}, {account, blog.SearchContainer, &b.search},
 		{background, blog.UsersContainer, &b.background.users}, {background, blog.PostsContainer, &b.background.posts},
 		{background, blog.FeedContainer, &b.background.feed}, {background, blog.LeasesContainer, &b.background.leases},
 	} {

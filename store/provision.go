@@ -13,7 +13,7 @@ import (
 
 // Containers returns the names of the blog's containers, without leases.
 func Containers() []string {
-	return []string{blog.UsersContainer, blog.PostsContainer, blog.FeedContainer}
+	return []string{blog.UsersContainer, blog.PostsContainer, blog.FeedContainer, blog.SearchContainer}
 }
 
 // containerSpecs returns every container's partition key and indexed paths. Only the paths that queries use
@@ -36,6 +36,9 @@ func containerSpecs() []provision.ContainerSpec {
 		// kind is for listings of jobs. Some path must be indexed: azcosmos omits an empty includedPaths, and the
 		// service may then index all paths.
 		{Name: blog.LeasesContainer, PartitionKey: "/id", Indexed: []string{"/kind"}},
+		// userId and tags are for searches that these restrict.
+		{Name: blog.SearchContainer, PartitionKey: "/decade", Indexed: []string{"/decade", "/userId", "/tags/[]"},
+			Composite: [][]string{{"/decade", "/creationDate", "/id"}}, TTL: true, FullText: []string{"/text"}},
 	}
 }
 

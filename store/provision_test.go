@@ -102,6 +102,7 @@ var (
 	sorted    = []string{"/type", "/creationDate", "/id"}
 	ofUsers   = append([]string{"/userId"}, sorted...)
 	ofPosts   = append([]string{"/postId"}, sorted...)
+	ofSearch  = []string{"/decade", "/creationDate", "/id"}
 )
 
 // wantParts fails the test unless text has all parts.
@@ -144,16 +145,19 @@ func TestProvision_InefficientContainers(t *testing.T) {
 		// an older version's
 		container("posts", "/postId", ttlOn, []string{"/type/?", "/userId/?", "/filesOf/?"}, ofPosts),
 		container("feed", "/type", ttlOn, []string{"/type/?"}, sorted),
-		container("leases", "/id", nil, nil, nil))
+		container("leases", "/id", nil, nil, nil),
+		container("search", "/decade", ttlOn, []string{"/decade/?", "/userId/?", "/tags/[]/?"}, ofSearch))
 	var writes writes
 	if err := e.provision(writes.through(e.Transport)); err != nil {
 		t.Fatal(err)
 	}
 	wantParts(t, e.logs.String(), "container=users difference=\"/* is indexed",
 		"container=posts difference=\"/postId is not indexed",
-		"container=feed difference=\"/authorId is not indexed", "container=leases difference=\"/kind is not indexed")
-	if n := strings.Count(e.logs.String(), "\n"); n != 4 {
-		t.Errorf("got %d warnings, want 4:\n%s", n, &e.logs)
+		"container=feed difference=\"/authorId is not indexed", "container=leases difference=\"/kind is not indexed",
+		"container=search difference=\"the full-text index of /text is missing",
+		"container=search difference=\"the full-text policy lacks /text in en-US")
+	if n := strings.Count(e.logs.String(), "\n"); n != 6 {
+		t.Errorf("got %d warnings, want 6:\n%s", n, &e.logs)
 	}
 	if len(writes.seen) > 0 { // an Entra identity may not do them
 		t.Errorf("got control plane writes: %q", writes.seen)
@@ -189,7 +193,7 @@ func TestProvision_OwnContainers(t *testing.T) {
 	if strings.Count(e.logs.String(), "level=WARN") != 1 ||
 		!strings.Contains(e.logs.String(), "no throughput that its containers share") ||
 		strings.Count(e.logs.String(),
-			`msg="containers created" database=`+e.Database+` containers="users posts feed leases"`) != 1 {
+			`msg="containers created" database=`+e.Database+` containers="users posts feed leases search"`) != 1 {
 		t.Errorf("warnings, or not one line about the creation:\n%s", &e.logs)
 	}
 }
@@ -203,7 +207,7 @@ func TestProvision_EntraIdentity(t *testing.T) {
 	err := e.provision(writes.through(e.Transport))
 	storetest.WantCode(t, err, blog.Unavailable, "database")
 	wantParts(t, err.Error(),
-		"lacks the containers posts, leases, and an Entra identity may not create them: run \"byline provision "+
+		"lacks the containers posts, leases, search, and an Entra identity may not create them: run \"byline provision "+
 			"--cosmos-endpoint "+e.Endpoint,
 		"--cosmos-database "+e.Database+`" with the account's key in COSMOS_KEY`)
 }

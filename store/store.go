@@ -44,7 +44,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	shown := &shownCounts{b, newKnownCounts()}
 	counted := &countedWrites{b, shown}
 	names := &username.Names{Users: b.users, Clock: b.o.Clock, Logger: b.o.Logger}
-	s := &Store{base: b, sessions: sessions{shown, account, []*cosmos.Container{b.users, b.posts, b.feed}}}
+	s := &Store{base: b, sessions: sessions{shown, account, []*cosmos.Container{b.users, b.posts, b.feed, b.search}}}
 	authors := newAuthors(b, &s.sessions)
 	s.userStore = userStore{b, authors, &s.sessions, names, username.NewReserved(o.ReservedUsernames)}
 	s.postStore = postStore{b, authors, shown}

@@ -67,7 +67,7 @@ param alertRequestUnits int = 1800000
 @description('Gigabytes of data and indexes beyond which an alert is sent. A physical partition holds 50.')
 param alertStorageGB int = 40
 
-resource account 'Microsoft.DocumentDB/databaseAccounts@2024-08-15' = {
+resource account 'Microsoft.DocumentDB/databaseAccounts@2025-10-15' = {
   name: accountName
   location: location
   kind: 'GlobalDocumentDB'
@@ -80,7 +80,7 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2024-08-15' = {
     ipRules: concat(subnetId == '' ? [{ ipAddressOrRange: '0.0.0.0' }] : [], operatorNetwork == '' ? [] : [{ ipAddressOrRange: operatorNetwork }])
     isVirtualNetworkFilterEnabled: subnetId != ''
     virtualNetworkRules: subnetId == '' ? [] : [{ id: subnetId }]
-    capabilities: maxThroughput == 0 ? [{ name: 'EnableServerless' }] : []
+    capabilities: concat([{ name: 'EnableNoSQLFullTextSearch' }], maxThroughput == 0 ? [{ name: 'EnableServerless' }] : [])
     consistencyPolicy: {
       defaultConsistencyLevel: 'Session'
     }
@@ -95,7 +95,7 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2024-08-15' = {
   }
 }
 
-resource database 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15' = {
+resource database 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2025-10-15' = {
   parent: account
   name: 'blog'
   properties: {
@@ -106,7 +106,7 @@ resource database 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15
   }
 }
 
-resource users 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+resource users 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-10-15' = {
   parent: database
   name: 'users'
   properties: {
@@ -164,7 +164,7 @@ resource users 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@20
   }
 }
 
-resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-10-15' = {
   parent: database
   name: 'posts'
   properties: {
@@ -225,7 +225,7 @@ resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@20
   }
 }
 
-resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-10-15' = {
   parent: database
   name: 'feed'
   properties: {
@@ -290,7 +290,7 @@ resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@202
   }
 }
 
-resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-10-15' = {
   parent: database
   name: 'leases'
   properties: {
@@ -314,6 +314,74 @@ resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2
         excludedPaths: [
           {
             path: '/*'
+          }
+        ]
+      }
+    }
+  }
+}
+
+resource search 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-10-15' = {
+  parent: database
+  name: 'search'
+  properties: {
+    resource: {
+      id: 'search'
+      partitionKey: {
+        kind: 'Hash'
+        paths: [
+          '/decade'
+        ]
+        version: 2
+      }
+      defaultTtl: -1
+      indexingPolicy: {
+        automatic: true
+        indexingMode: 'consistent'
+        includedPaths: [
+          {
+            path: '/decade/?'
+          }
+          {
+            path: '/userId/?'
+          }
+          {
+            path: '/tags/[]/?'
+          }
+        ]
+        excludedPaths: [
+          {
+            path: '/*'
+          }
+        ]
+        compositeIndexes: [
+          [
+            {
+              path: '/decade'
+              order: 'ascending'
+            }
+            {
+              path: '/creationDate'
+              order: 'ascending'
+            }
+            {
+              path: '/id'
+              order: 'ascending'
+            }
+          ]
+        ]
+        fullTextIndexes: [
+          {
+            path: '/text'
+          }
+        ]
+      }
+      fullTextPolicy: {
+        defaultLanguage: 'en-US'
+        fullTextPaths: [
+          {
+            path: '/text'
+            language: 'en-US'
           }
         ]
       }
@@ -347,7 +415,7 @@ resource pull 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (registr
   }
 }
 
-resource contributor 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15' = {
+resource contributor 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2025-10-15' = {
   parent: account
   name: guid(account.id, identity.id, 'contributor')
   properties: {
@@ -558,6 +626,7 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
     posts
     feed
     leases
+    search
     uploads
     files
   ]

@@ -51,16 +51,16 @@ func TestTemplate_Containers(t *testing.T) {
 
 // schemas are the types that Microsoft generates from the specification of each API version.
 var schemas = map[string]func() any{
-	"Microsoft.DocumentDB/databaseAccounts@2024-08-15": func() any {
+	"Microsoft.DocumentDB/databaseAccounts@2025-10-15": func() any {
 		return new(armcosmos.DatabaseAccountCreateUpdateParameters)
 	},
-	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15": func() any {
+	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2025-10-15": func() any {
 		return new(armcosmos.SQLDatabaseCreateUpdateParameters)
 	},
-	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15": func() any {
+	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-10-15": func() any {
 		return new(armcosmos.SQLContainerCreateUpdateParameters)
 	},
-	"Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15": func() any {
+	"Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2025-10-15": func() any {
 		return new(armcosmos.SQLRoleAssignmentCreateUpdateParameters)
 	},
 	"Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30": func() any { return new(armmsi.Identity) },

@@ -54,6 +54,11 @@ func Compare(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) ([]Diffe
 
 func absent(containers []ContainerSpec) (all []Difference) {
 	for _, c := range containers {
+		if len(c.FullText) > 0 {
+			all = append(all, Difference{c.Name, "container", "it does not exist, so there is no full-text search: the " +
+				"account needs the capability EnableNoSQLFullTextSearch", false})
+			continue
+		}
 		all = append(all, Difference{c.Name, "container", "it does not exist", true})
 	}
 	return all
@@ -185,10 +190,31 @@ func (s ContainerSpec) compare(have azcosmos.ContainerProperties) []Difference {
 				strings.Join(pathsOf(columns), ", "))
 		}
 	}
-	if n := len(policy.SpatialIndexes) + len(policy.VectorIndexes) + len(policy.FullTextIndexes); n > 0 {
-		costs("indexes", "%d spatial, vector or full-text indexes are not used, and make writes more expensive", n)
+	unused := len(policy.SpatialIndexes) + len(policy.VectorIndexes) + len(policy.FullTextIndexes)
+	for _, path := range s.FullText {
+		isPath := func(i azcosmos.FullTextIndex) bool { return plainPath(i.Path) == path }
+		if slices.ContainsFunc(policy.FullTextIndexes, isPath) {
+			unused--
+		} else {
+			costs("full-text index", "the full-text index of %s is missing, so searches would fail or read all items", path)
+		}
+		p := have.FullTextPolicy
+		if p == nil || !slices.ContainsFunc(p.FullTextPaths, isEnglish(path, p.DefaultLanguage)) {
+			costs("full-text policy", "the full-text policy lacks %s in %s, so searches would fail or miss items", path,
+				english)
+		}
+	}
+	if unused > 0 {
+		costs("indexes", "%d spatial, vector or full-text indexes are not used, and make writes more expensive", unused)
 	}
 	return all
+}
+
+// isEnglish returns a function that reports whether a path of a full-text policy is path, in English.
+func isEnglish(path, defaultLanguage string) func(azcosmos.FullTextPath) bool {
+	return func(p azcosmos.FullTextPath) bool {
+		return plainPath(p.Path) == path && cmp.Or(p.Language, defaultLanguage) == english
+	}
 }
 
 // sorts reports whether a composite index serves ORDER BY the paths, all ascending or all descending. Cosmos DB also

@@ -219,6 +219,8 @@ func TestContainerSpec_Compare(t *testing.T) {
 			`}}`, 0, 2},
 		"a spatial index": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,` + composite +
 			`,"spatialIndexes":[{"path":"/place/*","types":["Point"]}]}}`, 0, 1},
+		"a full-text index": {`{` + key + `,` + ttl + `,"indexingPolicy":{` + mode + `,` + paths + `,` + composite +
+			`,"fullTextIndexes":[{"path":"/title"}]}}`, 0, 1},
 		"several": {`{"partitionKey":{"paths":["/id"]},"indexingPolicy":{` + mode +
 			`,"includedPaths":[{"path":"/*"}]}}`, 3, 1},
 	} {
@@ -252,12 +254,50 @@ func TestContainerSpec_Compare(t *testing.T) {
 	}
 }
 
+func TestContainerSpec_CompareFullText(t *testing.T) {
+	spec := ContainerSpec{Name: "search", PartitionKey: "/decade", FullText: []string{"/text"}}
+	const index = `"fullTextIndexes":[{"path":"/text"}]`
+	for name, tt := range map[string]struct {
+		policy, indexes string
+		want            []string // properties that differ
+	}{
+		"as specified": {`{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]}`, index, nil},
+		"default language, quoted name": {`{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/\"text\""}]}`,
+			`"fullTextIndexes":[{"path":"/\"text\""}]`, nil},
+		"no index": {`{"fullTextPaths":[{"path":"/text","language":"en-US"}]}`, `"spatialIndexes":[]`,
+			[]string{"full-text index"}},
+		"no policy":        {`null`, index, []string{"full-text policy"}},
+		"another language": {`{"fullTextPaths":[{"path":"/text","language":"fr-FR"}]}`, index, []string{"full-text policy"}},
+		"another path": {`{"fullTextPaths":[{"path":"/title","language":"en-US"}]}`,
+			`"fullTextIndexes":[{"path":"/text"},{"path":"/title"}]`, []string{"full-text policy", "indexes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var have azcosmos.ContainerProperties
+			if err := json.Unmarshal([]byte(`{"partitionKey":{"paths":["/decade"],"kind":"Hash","version":2},`+
+				`"fullTextPolicy":`+tt.policy+`,"indexingPolicy":{"indexingMode":"consistent","automatic":true,`+
+				tt.indexes+`}}`), &have); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, d := range spec.compare(have) {
+				if got = append(got, d.Property); d.Breaks {
+					t.Errorf("%s: it would prevent serving", d)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got differences of %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestContainerSpec_Created: a container as Provision creates it has no differences.
 func TestContainerSpec_Created(t *testing.T) {
 	for _, spec := range []ContainerSpec{
 		{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId"}, Composite: [][]string{{"/type", "/id"}},
 			TTL: true},
 		{Name: "leases", PartitionKey: "/id"},
+		{Name: "search", PartitionKey: "/decade", Indexed: []string{"/tags/[]"}, FullText: []string{"/text"}},
 	} {
 		if d := spec.compare(spec.properties()); d != nil {
 			t.Errorf("%s: got differences %q", spec.Name, d)

@@ -45,8 +45,9 @@ func (e *MissingError) Unwrap() error { return e.Err }
 
 // Create creates the database and the containers that are missing. It does not change existing containers, but
 // compares them with the specifications: it logs differences that break nothing, and returns the others as a
-// *ContainersError, without creating anything. It returns cosmos.ErrMultiRegionWrites for an account with
-// multi-region writes. It is idempotent.
+// *ContainersError, without creating anything. If a container for full texts cannot be created, because the account
+// lacks the capability or this identity may not, it logs that and goes on. It returns cosmos.ErrMultiRegionWrites for
+// an account with multi-region writes. It is idempotent.
 func Create(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) error {
 	db, newDatabase, err := readDatabase(ctx, a, spec.Name)
 	if err != nil {
@@ -84,6 +85,10 @@ func Create(ctx context.Context, a *cosmos.Account, spec DatabaseSpec) error {
 		_, err := db.CreateContainer(ctx, c.properties(), nil)
 		if cosmos.HasStatus(err, http.StatusConflict) {
 			others = append(others, c)
+		} else if len(c.FullText) > 0 && refusesFullText(err) {
+			a.Logger().Warn("container not created: there is no full-text search until the account has the capability "+
+				"(az cosmosdb update --capabilities EnableNoSQLFullTextSearch, with those that it has) and "+
+				"\"byline provision\", then \"byline views rebuild\" have run", "container", c.Name, "error", err)
 		} else if err != nil {
 			return notCreated("container "+c.Name, spec.Name, missing[i:], err)
 		} else {
@@ -122,6 +127,12 @@ func readDatabase(
 		err = fmt.Errorf("read database %s: %w", name, cosmos.ErrorOf(err))
 	}
 	return db, false, err
+}
+
+// refusesFullText reports whether the creation of a container for full texts has failed because the account lacks the
+// capability, or because this identity may not create containers.
+func refusesFullText(err error) bool {
+	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest) || cosmos.ErrorOf(err).ControlPlane())
 }
 
 // notCreated returns the error of a database or a container that could not be created.

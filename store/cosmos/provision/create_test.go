@@ -3,12 +3,17 @@ package provision
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
 // TestCreate_MultipleWrites: an account with multi-region writes is refused.
@@ -53,6 +58,58 @@ func TestCreate_Eventual(t *testing.T) {
 		!strings.Contains(logs.String(), "default consistency is Eventual") {
 		t.Errorf("logs: %s", &logs)
 	}
+}
+
+// TestCreate_NoFullText: without the capability, or the right to create containers, only the container for full texts is
+// missing, and Create says so each time, as does Compare.
+func TestCreate_NoFullText(t *testing.T) {
+	for name, refusal := range map[string]refusal{
+		"no capability":  {status: http.StatusBadRequest, message: "The account lacks the capability."},
+		"Entra identity": {status: http.StatusForbidden, substatus: "5300", message: "Request blocked by Auth."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := cosmostest.OpenRegions(t)
+			var log bytes.Buffer
+			refusal.to = g
+			a := open(t, g, cosmos.Options{Transport: &refusal, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			spec := DatabaseSpec{Name: g.Database, Containers: append(slices.Clone(compared),
+				ContainerSpec{Name: "search", PartitionKey: "/decade", FullText: []string{"/text"}})}
+			for n := range 2 {
+				if err := Create(t.Context(), a, spec); err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Count(log.String(), "EnableNoSQLFullTextSearch"); got != n+1 {
+					t.Errorf("got %d warnings, want %d: %s", got, n+1, &log)
+				}
+			}
+			wantDifferences(t, a, spec, "container: container search: it does not exist, so there is no full-text "+
+				"search: the account needs the capability EnableNoSQLFullTextSearch")
+		})
+	}
+}
+
+// refusal is a transport that refuses to create containers with a full-text policy.
+type refusal struct {
+	status             int
+	substatus, message string
+	to                 policy.Transporter
+}
+
+func (r *refusal) Do(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/colls") {
+		return r.to.Do(req)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(body, []byte(`"fullTextPolicy"`)) {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		return r.to.Do(req)
+	}
+	return &http.Response{StatusCode: r.status, Status: http.StatusText(r.status), Request: req,
+		Header: http.Header{"X-Ms-Substatus": {r.substatus}},
+		Body:   io.NopCloser(strings.NewReader(`{"code":"Refused","message":"` + r.message + `"}`))}, nil
 }
 
 // TestCreate_DatabaseWithoutThroughput: a warning says what new containers in an existing database get.

@@ -26,6 +26,9 @@ type ContainerSpec struct {
 	Indexed      []string   // paths; nothing else is indexed
 	Composite    [][]string // paths of composite indexes, ascending; may be empty
 	TTL          bool       // items may have a ttl
+	// FullText has the paths of English texts with a full-text index. If it is not empty, the container is optional:
+	// accounts can lack the capability for it.
+	FullText []string
 }
 
 func (s ContainerSpec) properties() azcosmos.ContainerProperties {
@@ -53,5 +56,16 @@ func (s ContainerSpec) properties() azcosmos.ContainerProperties {
 		never := int32(-1) // items do not expire unless they have a ttl
 		p.DefaultTimeToLive = &never
 	}
+	if len(s.FullText) > 0 {
+		p.FullTextPolicy = &azcosmos.FullTextPolicy{DefaultLanguage: english}
+		for _, path := range s.FullText {
+			p.FullTextPolicy.FullTextPaths = append(p.FullTextPolicy.FullTextPaths,
+				azcosmos.FullTextPath{Path: path, Language: english})
+			policy.FullTextIndexes = append(policy.FullTextIndexes, azcosmos.FullTextIndex{Path: path})
+		}
+	}
 	return p
 }
+
+// english is the language of full texts.
+const english = "en-US"

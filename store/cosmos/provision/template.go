@@ -9,7 +9,7 @@ import (
 )
 
 // armVersion is the version of Microsoft.DocumentDB's API in templates.
-const armVersion = "2024-08-15"
+const armVersion = "2025-10-15"
 
 // Template returns the definitions of a database and its containers for Azure's tools: the resources of an
 // ARM template (arm), in Bicep (bicep), or commands of the Azure CLI (az). It fails for other formats.
@@ -162,6 +162,13 @@ func (s DatabaseSpec) cli() (string, error) {
 			shellWord(string(policy)))
 		if p.DefaultTimeToLive != nil {
 			fmt.Fprintf(&b, " --ttl %d", *p.DefaultTimeToLive)
+		}
+		if p.FullTextPolicy != nil {
+			policy, err := json.Marshal(p.FullTextPolicy)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&b, " --full-text-policy %s", shellWord(string(policy)))
 		}
 		b.WriteByte('\n')
 	}

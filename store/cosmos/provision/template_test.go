@@ -15,6 +15,7 @@ var template = DatabaseSpec{Name: "it's", MaxThroughput: 1000, Containers: []Con
 	{Name: "posts", PartitionKey: "/postId", Indexed: []string{"/postId", "/type"},
 		Composite: [][]string{{"/type", "/id"}}, TTL: true},
 	{Name: "leases", PartitionKey: "/id"},
+	{Name: "search", PartitionKey: "/decade", Indexed: []string{"/tags/[]"}, FullText: []string{"/text"}},
 }}
 
 // printed returns the template in a format.
@@ -126,12 +127,15 @@ func TestTemplate_CLI(t *testing.T) {
 			}
 			continue
 		}
-		ttl := ""
+		more := ""
 		if v, ok := flags["--ttl"]; ok {
-			ttl = `"defaultTtl":` + v + `,`
+			more = `"defaultTtl":` + v + `,`
+		}
+		if policy, ok := flags["--full-text-policy"]; ok {
+			more += `"fullTextPolicy":` + policy + `,`
 		}
 		definitions = append(definitions,
-			`{"id":"`+flags["--name"]+`",`+ttl+`"partitionKey":{"kind":"Hash","paths":["`+
+			`{"id":"`+flags["--name"]+`",`+more+`"partitionKey":{"kind":"Hash","paths":["`+
 				flags["--partition-key-path"]+`"],"version":`+
 				flags["--partition-key-version"]+`},"indexingPolicy":`+flags["--idx"]+`}`)
 		if flags["--database-name"] != database {
