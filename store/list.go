@@ -215,6 +215,13 @@ type Page[T any] struct {
 	position func(T) (blog.Date, string)
 }
 
+// cut removes the items after the first ones, and sets More if there are any.
+func (p *Page[T]) cut(first int) {
+	if len(p.Items) > first {
+		p.Items, p.More = p.Items[:first], true
+	}
+}
+
 // Cursor returns the cursor of Items[i].
 func (p *Page[T]) Cursor(i int) string { return string(p.AppendCursor(nil, i)) }
 

@@ -13,6 +13,7 @@ import (
 	"byline/store/deletion"
 	"byline/store/live"
 	"byline/store/projection"
+	"byline/store/search"
 	"byline/store/stored"
 	"byline/store/username"
 )
@@ -51,7 +52,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
-	s.searchStore = searchStore{b}
+	s.searchStore = searchStore{b, search.New(b.search, b.o.Clock, b.o.Logger)}
 	s.fileStore = fileStore{b, authors}
 	s.exporter = exporter{b}
 	s.importer = importer{b, names}

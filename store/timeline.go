@@ -25,6 +25,11 @@ const (
 	deletionPause = 10 * time.Second // before another attempt at a page of posts that are being deleted
 )
 
+func manyDeletions(op string) error {
+	return &blog.Error{Code: blog.Unavailable, Op: op, RetryAfter: deletionPause,
+		Message: "many posts are being deleted; try again later"}
+}
+
 // timelinePage fills a page with up to first posts that are older than after.
 type timelinePage struct {
 	*base
@@ -57,8 +62,7 @@ func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int)
 	left := maxMonths
 	for round := 1; len(to.Items) <= first; round++ {
 		if round > maxRounds && len(to.Items) == 0 {
-			return &blog.Error{Code: blog.Unavailable, Op: t.op, RetryAfter: deletionPause,
-				Message: "many posts are being deleted; try again later"}
+			return manyDeletions(t.op)
 		}
 		entries, read, err := t.next(ctx, first+1-len(to.Items), left)
 		if err != nil {
@@ -81,9 +85,7 @@ func (t timelinePage) fill(ctx context.Context, to *Page[*blog.Post], first int)
 			break
 		}
 	}
-	if len(to.Items) > first {
-		to.Items, to.More = to.Items[:first], true
-	}
+	to.cut(first)
 	return nil
 }
 
@@ -118,20 +120,20 @@ func (t *timelinePage) next(ctx context.Context, n, most int) (entries []blog.En
 
 // listedPosts reads the posts of entries in one request, without the texts of long ones: nil for those that do not
 // exist, or are hidden.
-func (t *timelinePage) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
+func (b *base) listedPosts(ctx context.Context, entries []blog.Entry) ([]*blog.Post, error) {
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
 	read := func(ctx context.Context, ids []string) ([]*blog.Post, error) {
-		posts, err := stored.ReadPosts(ctx, t.posts, ids, blog.DecodePost)
+		posts, err := stored.ReadPosts(ctx, b.posts, ids, blog.DecodePost)
 		for i, p := range posts {
-			posts[i] = t.visible(p)
+			posts[i] = b.visible(p)
 		}
 		addDerived(ctx, posts...)
 		return posts, err
 	}
-	return cachedMany(ctx, t.posts, ids, "post without text", read)
+	return cachedMany(ctx, b.posts, ids, "post without text", read)
 }
 
 // timelineStore reads lists of posts by date: the feed, and the timelines of all posts and of tags.
@@ -190,9 +192,9 @@ func (s *timelineStore) counter(ctx context.Context, op, month string) (int64, e
 func count32(n int64) int32 { return int32(min(max(n, 0), 1<<31-1)) }
 
 // timelineItem reads the item of a timeline; nil if it does not exist.
-func (s *timelineStore) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
-	return cached(ctx, s.feed, blog.TimelinesKey, string(t), func(ctx context.Context) (*blog.TimelineItem, error) {
-		return stored.ReadTimeline(ctx, op, s.feed, t)
+func (b *base) timelineItem(ctx context.Context, op string, t blog.Timeline) (*blog.TimelineItem, error) {
+	return cached(ctx, b.feed, blog.TimelinesKey, string(t), func(ctx context.Context) (*blog.TimelineItem, error) {
+		return stored.ReadTimeline(ctx, op, b.feed, t)
 	})
 }
 

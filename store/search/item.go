@@ -25,11 +25,14 @@ type Item struct {
 // exceed it: blog.MaxContent characters have at most 400,000 bytes.
 const maxText = 420_000
 
+// afterBody separates the words of a post from its title and its tags, which are lines.
+const afterBody = "\n\n"
+
 // NewItem returns the item of a post, which must have its text: the words that its readers see, then its title and its
-// tags, in lines. The words come first, as a snippet shows those rather than the title.
+// tags. The words come first, as a snippet shows those rather than the title.
 func NewItem(p *blog.Post) Item {
 	html, _ := markdown.Show(context.Background(), p.Content) // which ends with a context alone
-	after := "\n" + strings.Join(strings.Fields(p.Title), " ") + "\n" + strings.Join(p.Tags, ", ")
+	after := afterBody + strings.Join(strings.Fields(p.Title), " ") + "\n" + strings.Join(p.Tags, ", ")
 	return Item{Envelope: blog.Envelope{Type: blog.TypePost}, ID: p.ID, Decade: Decade(p.CreatedAt),
 		AuthorID: p.UserID, CreatedAt: p.CreatedAt, Version: p.Version, Tags: blog.TagKeys(p.Tags),
 		Text: cut.Bytes(html.Text(), max(0, maxText-len(after))) + cut.Bytes(after, maxText)}

@@ -16,7 +16,7 @@ func TestNewItem(t *testing.T) {
 	p.UserID = "u"
 	want := Item{Envelope: blog.Envelope{Type: "post"}, ID: "p", Decade: "2020s", AuthorID: "u",
 		CreatedAt: p.CreatedAt, Version: 3, Tags: []string{"go", "café-bar"},
-		Text: "Head Some plain text & code func main() {} a b c d a cat\nTwo words\nGo, Café Bar"}
+		Text: "Head Some plain text & code func main() {} a b c d a cat\n\nTwo words\nGo, Café Bar"}
 	if d := cmp.Diff(want, NewItem(p)); d != "" {
 		t.Error(d)
 	}
@@ -32,7 +32,7 @@ func TestNewItem_Long(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 	p.Content += p.Content + p.Content // of another program
-	if got := NewItem(p).Text; len(got) > maxText || len(got) < maxText-100 || !strings.HasSuffix(got, "\nThe title\n") {
+	if got := NewItem(p).Text; len(got) > maxText || len(got) < maxText-100 || !strings.HasSuffix(got, "\n\nThe title\n") {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -1,22 +1,21 @@
-// Package search is full-text search of posts: the item that each post has in the container search, the syntax of
-// queries, and the requests that find posts by relevance or by date.
 package search
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/stored"
 )
 
-// Query is a parsed search query.
-type Query struct{}
-
-// Filter restricts a search. The zero value restricts nothing.
-type Filter struct {
-	Tag      string // a key, see blog.ParseTag
-	AuthorID string
-}
+const op = "search posts"
 
 // Hit is a post that matches a query.
 type Hit struct {
@@ -24,27 +23,76 @@ type Hit struct {
 	Snippet Snippet
 }
 
-// Snippet is the part of a text in which a query matches first.
-type Snippet struct {
-	Text    string
-	Matches []Range // in order, without overlaps
-}
-
-// Range is a part of a text, in UTF-16 code units, as in JavaScript.
-type Range struct{ Start, End int }
-
-// Parse parses a search query: words, "phrases" and -excluded terms. Invalid if it has no term, or more than 10.
-func Parse(op, text string) (Query, error) { return Query{}, errors.ErrUnsupported }
-
 // Searcher sends the requests of searches.
-type Searcher struct{}
+type Searcher struct {
+	container *cosmos.Container
+	clock     func() time.Time
+	logger    *slog.Logger
 
-// Newest returns up to n hits older than after in a decade, newest first.
-func (s *Searcher) Newest(ctx context.Context, q Query, f Filter, decade string, after blog.Entry, n int) ([]Hit, error) {
-	return nil, errors.ErrUnsupported
+	sizes   *lru.Cache[string, size]  // by decade
+	hits    *lru.Cache[hitsOf, known] // by term
+	refused atomic.Bool               // Cosmos DB does not rank
 }
 
-// Relevant returns the n best hits of all decades, best first.
-func (s *Searcher) Relevant(ctx context.Context, q Query, f Filter, decades []string, n int) ([]Hit, error) {
-	return nil, errors.ErrUnsupported
+// New returns a Searcher of a container.
+func New(c *cosmos.Container, clock func() time.Time, logger *slog.Logger) *Searcher {
+	sizes, _ := lru.New[string, size](maxDecades) // fails only for sizes below 1
+	hits, _ := lru.New[hitsOf, known](maxKnownTerms)
+	return &Searcher{container: c, clock: clock, logger: logger, sizes: sizes, hits: hits}
+}
+
+// row is what a query selects of a post.
+type row struct {
+	blog.Entry
+	Windows []string `json:"windows"`
+}
+
+// selected is the SQL of a row.
+func (q Query) selected() string {
+	return `{"id": c.id, "creationDate": c.creationDate, "windows": ` + q.windows() + "}"
+}
+
+func (q Query) hit(r row) Hit { return Hit{r.Entry, q.snippet(r.Windows)} }
+
+// Newest returns up to n posts of a decade that match a query and are older than after, newest first: one request,
+// served by the composite index of the order. Invalid if the container does not exist.
+func (s *Searcher) Newest(
+	ctx context.Context, q Query, f Filter, decade string, after blog.Entry, n int,
+) (hits []Hit, err error) {
+	request, where := q.where(f, decade)
+	if after.ID != "" {
+		where += " AND c.creationDate <= @date AND (c.creationDate < @date OR c.id < @id)"
+		request = request.With("@date", after.CreatedAt).With("@id", after.ID)
+	}
+	request.Text = fmt.Sprintf("SELECT TOP %d VALUE %s FROM c WHERE %s "+
+		"ORDER BY c.decade DESC, c.creationDate DESC, c.id DESC", n, q.selected(), where)
+	request.PageSize = int32(n)
+	err = eachRow(ctx, s.container, request, func(r row) { hits = append(hits, q.hit(r)) })
+	return hits, err
+}
+
+// eachRow calls f with the rows of a query.
+func eachRow[T any](ctx context.Context, c *cosmos.Container, q cosmos.Query, f func(T)) error {
+	for rows, err := range c.Query(ctx, q) {
+		if err != nil {
+			return wrap(err)
+		}
+		for _, raw := range rows {
+			var r T
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return blog.Malformed(op, "search", err)
+			}
+			f(r)
+		}
+	}
+	return nil
+}
+
+// wrap converts an error of Cosmos DB.
+func wrap(err error) error {
+	if cosmos.ErrorOf(err).NoContainer() {
+		return &blog.Error{Code: blog.Invalid, Op: op, Reason: blog.ReasonRequest, Message: "this server has no search",
+			Err: err}
+	}
+	return stored.Error(op, err)
 }
