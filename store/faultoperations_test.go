@@ -77,6 +77,12 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 		tags, err := s.TopTags(ctx, 10)
 		return len(tags), err
 	},
+	"Search": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Search(ctx, store.Search{Query: "post"}, store.Paging{First: 10}))
+	},
+	"Search/newest": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Search(ctx, store.Search{Query: "post", Order: store.ByDate}, store.Paging{First: 10}))
+	},
 	"Comment": func(ctx context.Context, s *scene) (any, error) { return s.Comment(ctx, s.post.ID, s.comment.ID) },
 	"Comments": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Comments(ctx, s.post.ID, store.Paging{First: 10}))

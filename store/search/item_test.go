@@ -28,7 +28,7 @@ func TestNewItem(t *testing.T) {
 
 func TestNewItem_Long(t *testing.T) {
 	p := &blog.Post{Title: "The title", Content: strings.Repeat("🙂 ", blog.MaxContent/2)}
-	if got := NewItem(p).Text; !strings.HasSuffix(got, "🙂\nThe title\n") || len(got) < 5*blog.MaxContent/2 {
+	if got := NewItem(p).Text; !strings.HasSuffix(got, "🙂\n\nThe title\n") || len(got) < 5*blog.MaxContent/2 {
 		t.Errorf("%d bytes", len(got))
 	}
 	p.Content += p.Content + p.Content // of another program

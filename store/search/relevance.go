@@ -119,8 +119,8 @@ func (q Query) scoredQuery(f Filter, decade string, stats statistics, n int) cos
 	request, where := q.where(f, decade)
 	hits, _ := json.Marshal(stats.hits) // cannot fail
 	score := fmt.Sprintf("_FullTextScore(c.text, [%s], %d, %d, %s)", literals(q.must), stats.texts, stats.words, hits)
-	request.Text = fmt.Sprintf(`SELECT TOP %d c._rid, [{"item": %[2]s}] AS orderByItems, `+
-		`{"payload": %s, "componentScores": [(%[2]s ?? -1)]} AS payload FROM c WHERE (%s) AND (true) ORDER BY %[2]s DESC`,
+	request.Text = fmt.Sprintf(`SELECT TOP %[1]d c._rid, [{"item": %[2]s}] AS orderByItems, `+
+		`{"payload": %[3]s, "componentScores": [(%[2]s ?? -1)]} AS payload FROM c WHERE (%[4]s) AND (true) ORDER BY %[2]s DESC`,
 		n, score, q.selected(), where)
 	request.PageSize = int32(n)
 	return request

@@ -98,7 +98,11 @@ func bodyOf(window string, later bool) (body string, cutOff, ok bool) {
 func (q Query) snippetOf(text string, before, after bool) (s Snippet, terms int) {
 	matches, _ := q.matches(text)
 	if len(matches) > 0 {
-		if first := matches[0]; utf8.RuneCountInString(text[:first.End]) > snippetLength*3/4 {
+		most := snippetLength * 3 / 4 // before the end of the first match
+		if before {
+			most = beforeMatch
+		}
+		if first := matches[0]; utf8.RuneCountInString(text[:first.End]) > most {
 			start := len(text) - len(cutFront(text[:first.Start], beforeMatch)) - len(text[first.Start:])
 			text, before = text[start:], true
 		}

@@ -1,0 +1,276 @@
+package store_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/faulttest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/internal/storetest"
+	"byline/store/search"
+)
+
+// searchable writes the items of posts in the container search.
+func searchable(w *world, posts ...*blog.Post) {
+	w.T.Helper()
+	c, err := w.Client.NewContainer(w.Database, blog.SearchContainer)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, p := range posts {
+		item := search.NewItem(p)
+		if _, err := c.UpsertItem(w.T.Context(), azcosmos.NewPartitionKeyString(item.Decade), blog.Encode(item),
+			nil); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+// writer is a user whose posts can be searched for, once they are published.
+type writer struct {
+	w     *world
+	user  *blog.User
+	posts []*blog.Post
+}
+
+// write prepares a post of a date.
+func (r *writer) write(date, title, content string, tags ...string) *blog.Post {
+	p := &blog.Post{ID: fmt.Sprintf("%s-%05d", r.user.Username, len(r.posts)), Byline: r.user.Byline, Title: title,
+		Content: content, Tags: tags, CreatedAt: blog.Date(date + "T12:00:00.000Z"), Version: 1, Revision: 1}
+	r.posts = append(r.posts, p)
+	return p
+}
+
+// publish imports the posts.
+func (r *writer) publish() {
+	r.w.T.Helper()
+	err := r.w.Import(r.w.T.Context(), r.user, func(yield func(store.Thread) bool) {
+		for _, p := range r.posts {
+			if !yield(store.Thread{Post: p}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		r.w.T.Fatal(err)
+	}
+	searchable(r.w, r.posts...)
+}
+
+func newWriter(w *world, name string) *writer {
+	return &writer{w: w, user: &blog.User{Byline: blog.Byline{UserID: blog.UserID("test", name), Username: name},
+		CreatedAt: "2009-01-01T00:00:00.000Z", Revision: 1}}
+}
+
+// found returns the titles of a page.
+func found(t testing.TB, s *store.Store, q store.Search, p store.Paging) (titles []string, more bool) {
+	t.Helper()
+	page, err := s.Search(t.Context(), q, p)
+	if err != nil {
+		t.Fatalf("%+v: %v", q, err)
+	}
+	for _, f := range page.Items {
+		titles = append(titles, f.Post.Title)
+	}
+	return titles, page.More
+}
+
+func TestSearch(t *testing.T) {
+	w := newWorld(t)
+	ada, bob := newWriter(w, "ada"), newWriter(w, "bob")
+	ada.write("2011-05-01", "Old red bicycle", "A bicycle from long ago.", "Cycling")
+	ada.write("2026-01-01", "Bicycles", "The bicycles are red, red and red things.", "cycling", "Colors")
+	ada.write("2026-02-01", "The bicycle is blue", "Nothing is red here but the word itself, in a bicycle shop with "+
+		"many other words, so that this is much longer than the other posts.")
+	bob.write("2026-03-01", "Trains", "No bicycle, but a red engine on a long track.", "trains")
+	bob.write("2026-03-02", "Boats", "Water.")
+	ada.publish()
+	bob.publish()
+	for _, one := range []struct {
+		name   string
+		search store.Search
+		want   []string
+	}{
+		{"relevance over decades", store.Search{Query: "bicycle red"},
+			[]string{"Bicycles", "Old red bicycle", "Trains", "The bicycle is blue"}},
+		{"newest over decades", store.Search{Query: "bicycle", Order: store.ByDate},
+			[]string{"Trains", "The bicycle is blue", "Bicycles", "Old red bicycle"}},
+		{"phrase", store.Search{Query: `"red bicycle"`, Order: store.ByDate}, []string{"Old red bicycle"}},
+		{"excluded word", store.Search{Query: `bicycle -engine -"long ago"`, Order: store.ByDate},
+			[]string{"The bicycle is blue", "Bicycles"}},
+		{"tag", store.Search{Query: "bicycle", Tag: "CYCLING", Order: store.ByDate},
+			[]string{"Bicycles", "Old red bicycle"}},
+		{"author", store.Search{Query: "bicycle", AuthorID: bob.user.UserID}, []string{"Trains"}},
+		{"title and tags", store.Search{Query: "boats"}, []string{"Boats"}},
+		{"tag's word", store.Search{Query: "colors"}, []string{"Bicycles"}},
+		{"no match", store.Search{Query: "submarine"}, nil},
+		{"stop words are ignored", store.Search{Query: "the water"}, []string{"Boats"}},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			got, more := found(t, w.Store, one.search, store.Paging{First: 10})
+			if d := cmp.Diff(one.want, got); d != "" || more {
+				t.Error(d, more)
+			}
+		})
+	}
+	for _, one := range []struct {
+		search store.Search
+		field  string
+	}{
+		{store.Search{Query: " "}, "query"}, {store.Search{Query: "the of"}, "query"},
+		{store.Search{Query: "-bicycle"}, "query"}, {store.Search{Query: strings.Repeat("x", 1001)}, "query"},
+		{store.Search{Query: "a b c d e f g h i j k l m n"}, "query"},
+		{store.Search{Query: "x", Tag: "--"}, "tag"},
+	} {
+		_, err := w.Search(t.Context(), one.search, store.Paging{First: 10})
+		storetest.WantCode(t, err, blog.Invalid, one.field)
+	}
+	_, err := w.Search(t.Context(), store.Search{Query: "x"}, store.Paging{First: 0})
+	storetest.WantCode(t, err, blog.Invalid, "first")
+	_, err = w.Search(t.Context(), store.Search{Query: "x"}, store.Paging{First: 1, After: "x"})
+	storetest.WantCode(t, err, blog.Invalid, "after")
+}
+
+// TestSearch_Pages: pages of one post make the list, in both orders, and deleted posts neither shorten a page nor
+// move the next one.
+func TestSearch_Pages(t *testing.T) {
+	for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+		t.Run(string(order), func(t *testing.T) {
+			w := newWorld(t)
+			ada := newWriter(w, "ada")
+			var posts []*blog.Post
+			for i := range 9 {
+				posts = append(posts, ada.write(fmt.Sprintf("20%d-01-%02d", 19+i/5, 9-i), fmt.Sprint("post ", i),
+					strings.Repeat("word ", i+1)+strings.Repeat("other ", 20)))
+			}
+			ada.publish()
+			q := store.Search{Query: "word", Order: order}
+			all, _ := found(t, w.Store, q, store.Paging{First: 100})
+			if len(all) != 9 {
+				t.Fatalf("found %v", all)
+			}
+			walk := func(size int, before func(page int)) (titles []string) {
+				for p, i := (store.Paging{First: size}), 0; ; i++ {
+					before(i)
+					page, err := w.Search(t.Context(), q, p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, f := range page.Items {
+						titles = append(titles, f.Post.Title)
+					}
+					if !page.More {
+						return titles
+					}
+					if len(page.Items) != size {
+						t.Errorf("page of %d posts", len(page.Items))
+					}
+					p.After = page.Cursor(len(page.Items) - 1)
+				}
+			}
+			if d := cmp.Diff(all, walk(2, func(int) {})); d != "" {
+				t.Error(d)
+			}
+			other := q
+			other.Tag = "x"
+			page, err := w.Search(t.Context(), q, store.Paging{First: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.Search(t.Context(), other, store.Paging{First: 1, After: page.Cursor(0)})
+			storetest.WantCode(t, err, blog.Invalid, "after")
+
+			gone := map[int]string{0: all[1], 1: all[5], 2: all[2]} // before the pages: one that is next, a later, an earlier one
+			got := walk(2, func(page int) {
+				for _, p := range posts {
+					if p.Title == gone[page] {
+						if err := w.DeletePost(t.Context(), ada.user.UserID, p.ID); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			})
+			if d := cmp.Diff([]string{all[0], all[2], all[3], all[4], all[6], all[7], all[8]}, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestSearch_Requests: by relevance two requests with the posts, a third for statistics that are not known; by date
+// two.
+func TestSearch_Requests(t *testing.T) {
+	w := newWorld(t)
+	ada := newWriter(w, "ada")
+	for i := range 30 {
+		ada.write("2026-01-01", fmt.Sprint("post ", i), fmt.Sprint("word ", i))
+	}
+	ada.publish()
+	countRequests(w)
+	for _, one := range []struct {
+		name  string
+		order store.SearchOrder
+		want  int
+	}{{"unknown statistics", store.ByRelevance, 3}, {"known statistics", store.ByRelevance, 2}, {"newest", store.ByDate, 2}} {
+		r := &requested{}
+		page, err := w.Search(r.in(t.Context()), store.Search{Query: "word", Order: one.order}, store.Paging{First: 20})
+		if err != nil || len(page.Items) != 20 || !page.More {
+			t.Fatal(page, err)
+		}
+		t.Logf("%s: %d requests, %.2f RU", one.name, r.all(), r.ru)
+		if got := r.queries + r.batches; got != one.want {
+			t.Errorf("%s: %d requests, want %d: %+v", one.name, got, one.want, r)
+		}
+	}
+}
+
+// TestSearch_NoContainer: without the container a search is refused, and everything else works.
+func TestSearch_NoContainer(t *testing.T) {
+	w := newWorld(t)
+	db, err := w.Client.NewContainer(w.Database, blog.SearchContainer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Delete(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+		_, err := w.Search(t.Context(), store.Search{Query: "x", Order: order}, store.Paging{First: 1})
+		storetest.WantCode(t, err, blog.Invalid, "")
+	}
+}
+
+// TestSearch_NotRanked: if Cosmos DB refuses to rank, a search finds the newest posts, and does not ask again.
+func TestSearch_NotRanked(t *testing.T) {
+	w := newWorld(t)
+	ada := newWriter(w, "ada")
+	ada.write("2026-01-01", "more", "word word word")
+	ada.write("2026-01-02", "less", "word and other things")
+	ada.publish()
+	queries, refused := 0, 0
+	w.Inject(func(o faulttest.Operation) (r faulttest.Response) {
+		if o.Container != blog.SearchContainer || o.Kind != faulttest.Query {
+			return r
+		}
+		if queries++; refused == 0 { // the statistics
+			refused++
+			r.Status = http.StatusBadRequest
+		}
+		return r
+	})
+	for want := 2; want <= 3; want++ { // the refused query, and one for each search
+		if got, _ := found(t, w.Store, store.Search{Query: "word"}, store.Paging{First: 10}); len(got) != 2 ||
+			got[0] != "less" {
+			t.Errorf("found %v", got)
+		}
+		if queries != want {
+			t.Errorf("%d queries, want %d", queries, want)
+		}
+	}
+}
