@@ -458,6 +458,7 @@ var localOperations = map[string]func(*scene){
 	"HidesUsers":     func(s *scene) { s.HidesUsers() },
 	"NewSession":     func(s *scene) { s.NewSession("") },
 	"Renamed":        func(s *scene) { s.Renamed(s.NewSession("")) },
+	"SearchRU":       func(s *scene) { s.SearchRU(store.Search{Query: "post"}, 10) },
 	"PostCursor":     func(s *scene) { s.PostCursor(s.post) },
 	"CommentCursor":  func(s *scene) { s.CommentCursor(s.comment) },
 	"Instance":       func(s *scene) { s.Instance() },

@@ -19,8 +19,8 @@ const (
 	ByDate      SearchOrder = "NEWEST"
 )
 
-// MaxRelevant is how many posts a search by relevance finds at most.
-const MaxRelevant = 200
+// maxRelevant is how many posts a search by relevance finds at most.
+const maxRelevant = 200
 
 // Search is a search of posts.
 type Search struct {
@@ -53,7 +53,7 @@ type searching struct {
 
 const searchOp = "search posts"
 
-// Search finds posts by relevance, up to MaxRelevant, or by date, without end: by one query for each decade that has
+// Search finds posts by relevance, up to maxRelevant, or by date, without end: by one query for each decade that has
 // posts, two of them by relevance if the statistics of the words have not been read for some minutes, and one batch of
 // reads of the posts. Invalid (Field is "query" or "tag", or "" if the server has no search).
 func (s *searchStore) Search(ctx context.Context, q Search, p Paging) (*Page[*Found], error) {
@@ -155,7 +155,7 @@ func (r *searching) newest(ctx context.Context, page *Page[*Found]) error {
 // it, as others may have been hidden, or by the number of posts, if that one is gone.
 func (r *searching) relevant(ctx context.Context, page *Page[*Found]) error {
 	for n := page.seen + r.first + 1; ; n += r.first + 1 {
-		n = min(n, MaxRelevant)
+		n = min(n, maxRelevant)
 		hits, err := r.searcher.Relevant(ctx, r.query, r.filter, r.decades, n)
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (r *searching) relevant(ctx context.Context, page *Page[*Found]) error {
 		if err := r.add(ctx, page, hits[start:]); err != nil {
 			return err
 		}
-		if len(page.Items) > r.first || len(hits) < n || n == MaxRelevant {
+		if len(page.Items) > r.first || len(hits) < n || n == maxRelevant {
 			page.cut(r.first)
 			return nil
 		}
