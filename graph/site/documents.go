@@ -80,6 +80,19 @@ type (
 		PageInfo pageInfo
 	}
 
+	found struct {
+		Edges []struct {
+			Node    post
+			Snippet snippet
+		}
+		PageInfo pageInfo
+	}
+
+	snippet struct {
+		Text    string
+		Matches []struct{ Start, End int } // UTF-16 code units
+	}
+
 	month struct {
 		Month     string
 		PostCount int
@@ -98,6 +111,7 @@ type (
 		Post   *post
 		Tag    *tag
 		Author *author
+		Search found
 	}
 )
 

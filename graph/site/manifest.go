@@ -48,9 +48,10 @@ const (
 	postPage   kind = "post"
 	tagPage    kind = "tag"
 	authorPage kind = "author"
+	searchPage kind = "search" // a front end may lack it
 )
 
-var parameters = map[kind]string{frontPage: "", postPage: "slug", tagPage: "name", authorPage: "username"}
+var parameters = map[kind]string{frontPage: "", postPage: "slug", tagPage: "name", authorPage: "username", searchPage: ""}
 
 // readManifest reads and checks the manifest of a front end.
 func readManifest(dir fs.FS) (m manifest, err error) {
@@ -75,7 +76,8 @@ func readManifest(dir fs.FS) (m manifest, err error) {
 		case r.Page == postPage && !strings.HasSuffix(r.Path, "/:slug"):
 			return m, fmt.Errorf("%s: %s: the path of posts ends with :slug, since .md follows it", manifestName, r.Path)
 		case !known:
-			return m, fmt.Errorf("%s: %s: the page is %q, not front, post, tag or author", manifestName, r.Path, r.Page)
+			return m, fmt.Errorf("%s: %s: the page is %q, not front, post, tag, author or search",
+				manifestName, r.Path, r.Page)
 		case seen[r.Page]:
 			return m, fmt.Errorf("%s: two routes have the page %q", manifestName, r.Page)
 		case !slices.Equal(r.parameters(), nonEmpty(parameter)):
@@ -86,7 +88,7 @@ func readManifest(dir fs.FS) (m manifest, err error) {
 		seen[r.Page] = true
 	}
 	for kind := range parameters {
-		if !seen[kind] {
+		if !seen[kind] && kind != searchPage {
 			return m, fmt.Errorf("%s: no route has the page %q", manifestName, kind)
 		}
 	}

@@ -35,11 +35,12 @@ type page struct {
 	Inlined     *inlined
 
 	// What it shows: one of them, or nothing of the blog.
-	Front  *data
-	Post   *post
-	Tag    *tag
-	Author *author
-	Posts  []post // of a list
+	Front   *data
+	Post    *post
+	Tag     *tag
+	Author  *author
+	Results *results
+	Posts   []post // of a list
 }
 
 // inlined is the response that the front end would request first.
@@ -201,6 +202,14 @@ func (s *Site) linkedPosts(all []post) (linked []object) {
 // linkedBlog is the Blog.
 func (s *Site) linkedBlog() object {
 	return object{"@type": "Blog", "name": s.shell.title, "url": s.url + s.pathOf(frontPage, "")}
+}
+
+// linkedSearch is the WebSite, with how to search it.
+func (s *Site) linkedSearch() object {
+	return object{"@type": "WebSite", "name": s.shell.title, "url": s.url + s.pathOf(frontPage, ""),
+		"potentialAction": object{"@type": "SearchAction", "query-input": "required name=search_term_string",
+			"target": object{"@type": "EntryPoint",
+				"urlTemplate": s.url + s.pathOf(searchPage, "") + "?q={search_term_string}"}}}
 }
 
 // breadcrumbs are the BreadcrumbList of a page below the front page.

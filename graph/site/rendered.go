@@ -14,7 +14,7 @@ import (
 // response that it is made of changes.
 type rendered struct {
 	of       []*transport.Response
-	partial  bool      // something is missing that the next rendering may have
+	uncached bool      // no cache may keep it, also if what it is made of does not change
 	location string    // of a redirect; else there is a body
 	media    string    // Content-Type
 	modified time.Time // Last-Modified; zero: there is none
@@ -38,7 +38,7 @@ func newRendered(media string, text []byte, of ...*transport.Response) *rendered
 
 // cacheable reports whether caches may keep the response: all that it is made of is for everybody, and is there.
 func (p *rendered) cacheable() bool {
-	return !p.partial && !slices.ContainsFunc(p.of, func(r *transport.Response) bool { return r.Tag() == "" })
+	return !p.uncached && !slices.ContainsFunc(p.of, func(r *transport.Response) bool { return r.Tag() == "" })
 }
 
 // current reports whether the response is the same as one rendered now.

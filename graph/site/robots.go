@@ -28,6 +28,9 @@ func (s *Site) llms() string {
 	fmt.Fprintf(&b, "- [The newest posts](%s)\n", s.url+s.pathOf(frontPage, ""))
 	fmt.Fprintf(&b, "- [Full texts as an Atom feed](%s/feed.atom): each page links to the next\n", s.url)
 	fmt.Fprintf(&b, "- [All posts](%s/sitemap.xml): a sitemap for each month\n", s.url)
+	if path := s.routes[searchPage].Path; path != "" {
+		fmt.Fprintf(&b, "- Search: %s%s?q=WORDS\n", s.url, path)
+	}
 	fmt.Fprintf(&b, "- A post as Markdown: %s.md\n", post)
 	fmt.Fprintf(&b, "- [GraphQL](%s%s): posts, authors, tags, comments and likes\n", s.url, transport.Path)
 	return b.String()

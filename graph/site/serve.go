@@ -47,7 +47,7 @@ func (s *Site) page(of route) renderer {
 			return nil, err
 		}
 		page := newRendered(mediaHTML, text, all...)
-		page.partial = partial
+		page.uncached = partial // the next rendering may have the response
 		return page, nil
 	}
 }
@@ -183,5 +183,8 @@ func (s *Site) linked(p *page) object {
 	}
 	o := s.linkedBlog()
 	o["blogPost"] = s.linkedPosts(p.Posts)
-	return linkedGraph(o)
+	if p.SearchPath() == "" {
+		return linkedGraph(o)
+	}
+	return linkedGraph(o, s.linkedSearch())
 }

@@ -132,12 +132,15 @@ func (s *Site) mux(m manifest, dir fs.FS) (mux *http.ServeMux, err error) {
 		s.routes[r.Page] = r
 	}
 	for page, r := range s.routes {
-		if page == postPage {
+		switch page {
+		case postPage:
 			mux.Handle(r.pattern(""), s.markdownOr(s.rendering(string(page), s.page(r))))
-			continue
+		case searchPage:
+			mux.Handle(r.pattern(""), s.rendering(string(page), s.search(r), searchParameters...))
+		default:
+			mux.Handle(r.pattern(""), s.rendering(string(page), s.page(r), "after"))
+			mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", s.feed(r), "after"))
 		}
-		mux.Handle(r.pattern(""), s.rendering(string(page), s.page(r), "after"))
-		mux.Handle(r.pattern("/feed.atom"), s.rendering("feed", s.feed(r), "after"))
 	}
 	mux.Handle("GET /oembed", inJSON(s.rendering("oembed", s.oEmbed, "url", "maxwidth", "maxheight")))
 	mux.Handle("GET /sitemap.xml", s.rendering("sitemap", s.sitemap, "month", "part"))

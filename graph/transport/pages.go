@@ -83,6 +83,7 @@ func (r *Response) Current() bool {
 // QueryError is why there is no Response, or not the page of a request.
 type QueryError struct {
 	Code       refusal.Code
+	Field      string // an argument; "": none
 	Message    string
 	RetryAfter string // seconds, as in the header; "" is not known
 }
@@ -151,6 +152,7 @@ func newQueryError(response *graphql.Response) error {
 	if len(response.Errors) == 0 {
 		return &QueryError{Code: refusal.Internal, Message: "a response without data"}
 	}
-	return &QueryError{Code: refusal.CodeOf(response.Errors), Message: response.Errors[0].Message,
+	field, _ := response.Errors[0].Extensions["field"].(string)
+	return &QueryError{Code: refusal.CodeOf(response.Errors), Field: field, Message: response.Errors[0].Message,
 		RetryAfter: retryAfter(response)}
 }
