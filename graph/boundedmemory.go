@@ -54,7 +54,7 @@ func (b boundedMemory) refused(ctx context.Context, err error) *graphql.Response
 	r.Errors.Store(0)
 	var cause error = reported{err}
 	if err == limit.ErrTooLarge {
-		cause = reported{cost.Predict(op.Operation, op.Variables, r.Meter.SignedIn, 1).TooLarge()}
+		cause = reported{cost.Predict(op.Operation, op.Variables, r.Meter.SignedIn, cost.Blog{}).TooLarge()}
 	}
 	if op.Operation.Operation != ast.Mutation {
 		return &graphql.Response{Errors: gqlerror.List{b.presenter.present(ctx, cause)}}

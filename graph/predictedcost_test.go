@@ -25,7 +25,7 @@ func predicted(
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cost.Predict(document.Operations[0], variables, signedIn, 1)
+	return cost.Predict(document.Operations[0], variables, signedIn, cost.Blog{})
 }
 
 // The predicted cost of the access patterns, alone and with batches, is within a fifth of the actual charge.

@@ -40,7 +40,7 @@ const (
 // actual cost of each response.
 type Budgets struct {
 	perRequest, perViewer Budget
-	feedPartitions        int
+	blog                  Blog
 	meter                 func(context.Context) *Meter
 	left                  *limit.Rate // by payer, in hundredths of an RU
 	exceeded              *prometheus.CounterVec
@@ -51,9 +51,9 @@ var _ graphql.OperationContextMutator = (*Budgets)(nil)
 
 // Options of budgets. Meter, Logger and Metrics are required.
 type Options struct {
-	PerRequest     Budget // the highest predicted charge of an operation or an event; default 400 RU
-	PerViewer      Budget // what a payer may spend in a minute; default: no limit
-	FeedPartitions int    // number of the feed's partitions
+	PerRequest Budget // the highest predicted charge of an operation or an event; default 400 RU
+	PerViewer  Budget // what a payer may spend in a minute; default: no limit
+	Blog       Blog
 
 	// Meter returns the meter of the request that a context belongs to.
 	Meter func(context.Context) *Meter
@@ -64,7 +64,7 @@ type Options struct {
 
 // NewBudgets returns unspent budgets, and registers their metrics.
 func NewBudgets(o Options) *Budgets {
-	b := &Budgets{perRequest: o.PerRequest, perViewer: o.PerViewer, feedPartitions: o.FeedPartitions, meter: o.Meter,
+	b := &Budgets{perRequest: o.PerRequest, perViewer: o.PerViewer, blog: o.Blog, meter: o.Meter,
 		left: limit.NewRatePerMinute(100 * o.PerViewer.RU), log: o.Logger,
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_budget_exceeded_total",
 			Help: "Operations over a budget, whether refused or only measured."}, []string{"budget"})}
@@ -76,7 +76,7 @@ func NewBudgets(o Options) *Budgets {
 		b.exceeded.WithLabelValues(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields.Table["Mutation"])) {
-		if ru := fields.Lookup("Mutation", name).Price.Of(b.feedPartitions); ru > float64(b.perRequest.RU) {
+		if ru := fields.Lookup("Mutation", name).Price.Of(b.blog.FeedPartitions); ru > float64(b.perRequest.RU) {
 			b.log.Warn("this mutation is always over budget", logMutation, name, logBudget, budgetPerRequest, logLimit,
 				b.perRequest.RU, logPredicted, math.Round(ru))
 		}
@@ -89,7 +89,7 @@ func (*Budgets) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (b *Budgets) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	m := b.meter(ctx)
-	p := Predict(op.Operation, op.Variables, m.SignedIn, b.feedPartitions)
+	p := Predict(op.Operation, op.Variables, m.SignedIn, b.blog)
 	m.predict(op.Operation.Operation, p.RU)
 	if refused := p.refusal(b.perRequest.RU); refused != nil && b.exceeds(ctx, budgetPerRequest, b.perRequest, p) {
 		return gqlerror.Wrap(refused)
@@ -163,7 +163,7 @@ func (b *Budgets) ReserveEvent(ctx context.Context) (wait time.Duration) {
 		return 0
 	}
 	op := graphql.GetOperationContext(ctx)
-	p := Predict(op.Operation, op.Variables, m.SignedIn, b.feedPartitions)
+	p := Predict(op.Operation, op.Variables, m.SignedIn, b.blog)
 	refused := b.reserve(m, p)
 	if refused == nil || b.perViewer.Measure {
 		if refused != nil {

@@ -285,7 +285,7 @@ func TestNewBudgets_LogsMutationsOverBudget(t *testing.T) {
 		"less than some of a larger feed": {40, 40, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBudgets(t, Options{PerRequest: Budget{RU: tt.ru}, FeedPartitions: tt.feedPartitions})
+			b := newBudgets(t, Options{PerRequest: Budget{RU: tt.ru}, Blog: Blog{FeedPartitions: tt.feedPartitions}})
 			var got, want []string
 			logged := regexp.MustCompile(`mutation=(\w+) budget=request limit=(\d+) predicted=(\d+)`)
 			for _, line := range logged.FindAllStringSubmatch(b.log.String(), -1) {

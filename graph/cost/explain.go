@@ -95,7 +95,7 @@ func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions i
 		if len(given) == 0 && len(e.variables) == 0 {
 			e.variables = nil // unknown
 		}
-		p := Predict(operation, e.variables, true, feedPartitions)
+		p := Predict(operation, e.variables, true, Blog{FeedPartitions: feedPartitions})
 		explanation.PredictedRU = twoDecimals(p.RU)
 		if p.invalid != nil && len(explanation.Missing) == 0 {
 			explanation.Wrong = p.invalid.path()

@@ -87,13 +87,21 @@ func (p Prediction) mostExpensive() *fieldCost {
 	return top
 }
 
-// Predict predicts the charge of an operation if the feed has feedPartitions partitions. It walks each
-// fragment once, after it has counted how often the fragment is spread, so it takes time linear in
-// the length of the document.
+// Blog is what the charges of operations depend on besides the operations.
+type Blog struct {
+	FeedPartitions int // number of the feed's partitions
+
+	// SearchRU returns what the first posts of a search will charge, without reading the posts, and whether that is
+	// known. nil: it is not.
+	SearchRU func(q store.Search, first int) (ru float64, known bool)
+}
+
+// Predict predicts the charge of an operation. It walks each fragment once, after it has counted how often the
+// fragment is spread, so it takes time linear in the length of the document.
 func Predict(
-	operation *ast.OperationDefinition, variables map[string]any, signedIn bool, feedPartitions int,
+	operation *ast.OperationDefinition, variables map[string]any, signedIn bool, b Blog,
 ) Prediction {
-	w := &costWalk{variables: variables, signedIn: signedIn, feedPartitions: feedPartitions}
+	w := &costWalk{variables: variables, signedIn: signedIn, blog: b}
 	w.findFragments(operation.SelectionSet)
 	w.selection(operation.SelectionSet, nil, times{all: 1, parents: 1})
 	for _, f := range slices.Backward(w.fragments) {
@@ -118,8 +126,7 @@ type costWalk struct {
 	Prediction
 	variables map[string]any
 	signedIn  bool
-
-	feedPartitions int
+	blog      Blog
 
 	fragments []*spreadTimes // each before the fragments that spread it
 	known     map[*ast.FragmentDefinition]*spreadTimes
@@ -231,7 +238,11 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 			w.invalid = cost
 			return
 		}
-		w.charge(cost, t.all, p.Each+p.Item*size)
+		ru := p.Each + p.Item*size
+		if typ == "Query" && f.Name == "search" {
+			ru = w.search(f, p, size)
+		}
+		w.charge(cost, t.all, ru)
 		inside.all = clamp(t.all * size)
 	case typ == "Query" && (f.Name == "viewer" || f.Name == "renderMarkdown") && !w.signedIn:
 		return // null: the caller is anonymous
@@ -239,7 +250,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		w.charge(cost, t.parents, p.Each)
 	case p.Each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
-			w.charge(cost, t.all, p.Of(w.feedPartitions)+w.inputOf(f, p))
+			w.charge(cost, t.all, p.Of(w.blog.FeedPartitions)+w.inputOf(f, p))
 			if p.Work {
 				w.work = clamp(w.work + cost.ru)
 			}
@@ -353,6 +364,33 @@ func (w *costWalk) malformedID(f *ast.Field) bool {
 	parsed, err := globalid.Parse(text)
 	return err != nil || parsed.Kind == "" || f.Name == "user" && parsed.Kind != globalid.User ||
 		f.Name == "post" && parsed.Kind != globalid.Post
+}
+
+// search returns the charge of a page of a search, given its price if that of its words is not known.
+func (w *costWalk) search(f *ast.Field, p fields.Price, size float64) float64 {
+	ru := p.Each + p.Item*size
+	if w.blog.SearchRU == nil {
+		return ru
+	}
+	arguments := f.ArgumentMap(w.variables)
+	var q store.Search
+	q.Query, _ = arguments["query"].(string)
+	q.Tag, _ = arguments["tag"].(string)
+	if order, _ := arguments["order"].(string); order != "" {
+		q.Order = store.SearchOrder(order)
+	}
+	if author, given := arguments["author"].(string); given {
+		id, _ := globalid.Parse(author)
+		q.AuthorID = id.Key
+	}
+	read := int(size)
+	if after, _ := arguments["after"].(string); q.Order != store.ByDate {
+		read += store.FeedPosition(after) // it reads the pages before, too
+	}
+	if known, ok := w.blog.SearchRU(q, read); ok {
+		return known + fields.Posts.Of(size)
+	}
+	return ru
 }
 
 // isReference reports whether only the id and one list of an object are selected, so that the

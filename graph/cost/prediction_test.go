@@ -158,7 +158,7 @@ func TestPredict_FeedPartitions(t *testing.T) {
 	}
 	p := fields.Lookup("Mutation", "deletePost").Price
 	for partitions, want := range map[int]float64{0: p.Each, 1: p.Each, 3: p.Each + 2*p.FeedPartition} {
-		if got := Predict(document.Operations[0], nil, true, partitions).RU; math.Abs(got-want) > 1e-6 {
+		if got := Predict(document.Operations[0], nil, true, Blog{FeedPartitions: partitions}).RU; math.Abs(got-want) > 1e-6 {
 			t.Errorf("with %d partitions of the feed: %f RU, want %f", partitions, got, want)
 		}
 	}
@@ -250,7 +250,7 @@ func TestPredict_ExponentialFragments(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			p := Predict(document.Operations[0], nil, false, 1)
+			p := Predict(document.Operations[0], nil, false, Blog{})
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("took %s, want less than 1s", took)
 			}
@@ -278,7 +278,7 @@ func predicted(t testing.TB, schema *ast.Schema, query string, variables map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Predict(document.Operations[0], variables, signedIn, 1)
+	return Predict(document.Operations[0], variables, signedIn, Blog{})
 }
 
 func userGlobalID(id string) string { return globalid.ID{Kind: globalid.User, Key: id}.String() }
