@@ -27,7 +27,7 @@ type importer struct {
 }
 
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
-// dates, and the posts' summaries in the user's partition and entries in timelines. Call ImportFeed afterwards.
+// dates, and the posts' summaries in the user's partition, entries in timelines and search items. Call ImportFeed afterwards.
 //
 // The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
 // interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
@@ -81,6 +81,9 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 		}
 	}
 	if err := i.views.ProjectTimelines(ctx, posts...); err != nil {
+		return err
+	}
+	if err := i.views.ProjectSearch(ctx, posts...); err != nil {
 		return err
 	}
 	if have, err := stored.ReadUser(ctx, "import user", i.users, u.UserID); err != nil || have != nil &&

@@ -12,6 +12,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/projection"
 	"byline/store/stored"
 )
 
@@ -114,11 +115,8 @@ func (s *postStore) editPost(
 		if edited, err = s.editResult(ctx, op, postID, e, date, raw, err); edited == nil {
 			return nil, err
 		}
-		if slices.Equal(before.Tags, after.Tags) {
-			s.views.UpdateSummaries(ctx, edited)
-		} else {
-			s.views.UpdateViews(ctx, edited)
-		}
+		s.views.UpdateEdited(ctx, edited, projection.Edit{Tags: !slices.Equal(before.Tags, after.Tags),
+			Texts: before.Title != after.Title || before.Content != after.Content || before.TextDigest != after.TextDigest})
 		return edited, nil
 	}
 	return nil, changedMeanwhile(op)

@@ -57,8 +57,8 @@ type base struct {
 	account *cosmos.Account
 	metrics *metrics
 
-	users, posts, feed, leases *cosmos.Container // of Account.Background
-	requests                   struct{ users, posts, feed *cosmos.Container }
+	users, posts, feed, leases, search *cosmos.Container // of Account.Background
+	requests                           struct{ users, posts, feed *cosmos.Container }
 
 	feedKeys []string     // partition keys of the feed
 	jobs     *jobs.Runner // set by New, as the views do the work
@@ -85,6 +85,7 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 	}{
 		{background, blog.UsersContainer, &b.users}, {background, blog.PostsContainer, &b.posts},
 		{background, blog.FeedContainer, &b.feed}, {background, blog.LeasesContainer, &b.leases},
+		{background, blog.SearchContainer, &b.search},
 		{account, blog.UsersContainer, &b.requests.users}, {account, blog.PostsContainer, &b.requests.posts},
 		{account, blog.FeedContainer, &b.requests.feed},
 	} {
@@ -135,6 +136,7 @@ const (
 
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline
 	Timeline      Kind = "timelines"      // the counters of a timeline, or their copies and sum in its item
+	SearchItem    Kind = "search item"    // of a post, in the partition of its decade
 )
 
 // Difference is a view, a count or a reservation that does not match its source.

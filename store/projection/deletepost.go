@@ -34,6 +34,7 @@ type ownedItem struct {
 	ID        string      `json:"id"`
 	Type      any         `json:"type"`
 	PostID    any         `json:"postId"`
+	Decade    any         `json:"decade"`
 	UserID    any         `json:"userId"`
 	Deleted   any         `json:"deleted"`
 	CreatedAt any         `json:"creationDate"`

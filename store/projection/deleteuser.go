@@ -51,8 +51,8 @@ func (u *userDeletionView) repair(ctx context.Context, d Difference) error {
 
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
 // user became a tombstone: the continuation of the stage "wait" is that time.
-var deletionStages = []string{"posts", "summaries", "timelines", "feed", "wait",
-	"posts-again", "summaries-again", "timelines-again", "feed-again", "files", "names"}
+var deletionStages = []string{"posts", "summaries", "timelines", "feed", "search", "wait",
+	"posts-again", "summaries-again", "timelines-again", "feed-again", "search-again", "files", "names"}
 
 // deletionPage is the number of items of a query.
 const deletionPage = 100
@@ -88,6 +88,8 @@ func (u *userDeletionView) delete(ctx context.Context, j jobs.Job) (jobs.Step, e
 		next, err = d.deleteTimelineEntries(ctx, continuation)
 	case "feed", "feed-again":
 		next, err = d.deleteFeedEntries(ctx, continuation)
+	case "search", "search-again":
+		next, err = d.deleteSearchItems(ctx, continuation)
 	case "wait":
 		if wait := blog.Date(continuation).Time().Sub(d.o.Clock()); wait > 0 {
 			return jobs.Step{Position: j.Position, Wait: min(wait, blog.DeletionGrace)}, nil
@@ -305,6 +307,26 @@ func (d *userDeletion) deleteFeedEntries(ctx context.Context, continuation strin
 		}
 	}
 	return "", nil
+}
+
+// deleteSearchItems deletes a page of the search items of the user's posts. There are none without the container.
+func (d *userDeletion) deleteSearchItems(ctx context.Context, continuation string) (next string, err error) {
+	items, next, err := d.page(ctx, d.search, cosmos.Query{AllPartitions: true, Continuation: continuation,
+		Text: "SELECT c.id, c.decade, c.creationDate FROM c WHERE c.userId = @user"})
+	if isNoContainer(err) {
+		return "", nil
+	}
+	byDecade := map[string][]ownedItem{}
+	for _, item := range items {
+		decade, _ := item.Decade.(string)
+		byDecade[decade] = append(byDecade[decade], item)
+	}
+	for decade, items := range byDecade {
+		if err := d.deleteBatch(ctx, d.search, decade, items, map[string]bool{}); err != nil {
+			return "", err
+		}
+	}
+	return next, err
 }
 
 // pageOfFeed returns a page of the user's items in the feed container that meet a condition, by partition.

@@ -27,6 +27,7 @@ import (
 	"byline/store/internal/storetest"
 	"byline/store/jobs"
 	"byline/store/projection"
+	"byline/store/search"
 	"byline/store/username"
 )
 
@@ -291,8 +292,11 @@ var ofViews = map[string]faultOperation{
 	"ProjectTimelines": {believes: entryExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().ProjectTimelines(ctx, w.post, w.long)
 	}},
-	"UpdateSummaries": {do: func(ctx context.Context, w *faultWorld) (any, error) {
-		w.Views().UpdateSummaries(ctx, w.post)
+	"ProjectSearch": {believes: itemExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().ProjectSearch(ctx, w.post, w.long)
+	}},
+	"UpdateEdited": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		w.Views().UpdateEdited(ctx, w.post, projection.Edit{Texts: true})
 		return nil, nil
 	}},
 	"UpdateViews": {do: func(ctx context.Context, w *faultWorld) (any, error) {
@@ -311,6 +315,9 @@ var ofViews = map[string]faultOperation{
 // entryExists are the faults that a process that creates an entry of a timeline believes: the entry exists, or the post
 // does not.
 var entryExists = []string{"409 of a create", "409 in a batch", "404 in a batch"}
+
+// itemExists are the faults that a bulk load believes: the search item exists, or its post does not.
+var itemExists = []string{"409 in a batch", "404 in a batch"}
 
 // damages are differences of each kind that Repair repairs.
 var damages = map[string]func(*faultWorld){
@@ -331,6 +338,14 @@ var damages = map[string]func(*faultWorld){
 	string(projection.Username) + " of two users": func(w *faultWorld) {
 		eve := w.AddUser("eve")
 		w.Corrupt("users", eve.UserID, eve.UserID, "/username", "rob")
+	},
+	string(projection.SearchItem): func(w *faultWorld) { w.Remove("search", "2020s", w.post.ID) },
+	string(projection.SearchItem) + " of an older text": func(w *faultWorld) {
+		w.Corrupt("search", "2020s", w.long.ID, "/text", "old")
+	},
+	string(projection.SearchItem) + " without a post": func(w *faultWorld) {
+		w.Upsert("search", "2020s", string(blog.Encode(search.NewItem(&blog.Post{ID: "nothing", CreatedAt: w.post.CreatedAt,
+			Byline: w.post.Byline, Title: "Nothing", Content: "Nothing", Version: 1}))))
 	},
 	string(projection.Deletion):      func(w *faultWorld) { w.markDeleted(w.AddUser("max")) },
 	string(projection.TimelineEntry): func(w *faultWorld) { w.Remove("feed", "tag.post.2026-03", w.post.ID) },

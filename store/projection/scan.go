@@ -6,6 +6,7 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/search"
 	"byline/store/stored"
 	"byline/store/username"
 )
@@ -38,7 +39,8 @@ type postScan struct {
 	text, wantText string // digests of the text item; "": none
 	inline         bool   // the post has a long text itself
 	tags           []string
-	alone          bool // a short text is an item
+	search         string // digest of the search item; "" of a long post
+	alone          bool   // a short text is an item
 }
 
 // summaryKey is a summary in the partition of an author.
@@ -137,6 +139,9 @@ func (s *scan) readPosts(ctx context.Context) error {
 			post.exists, post.deleted = true, p.Tombstone
 			post.entry, post.author = blog.Entry{ID: p.ID, CreatedAt: p.CreatedAt}, p.UserID
 			post.short, post.tags = describeSummary(p.Summary()), p.Tags
+			if !p.Tombstone && !p.Truncated {
+				post.search = describeSearchItem(search.NewItem(p))
+			}
 			if !p.Tombstone {
 				post.comments += p.CommentCount
 				post.likes += p.LikeCount

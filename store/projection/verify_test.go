@@ -205,7 +205,7 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
 		w.Corrupt("users", mallory.UserID, mallory.UserID, "/revision", "two")
 		found = w.Differences(0)
-		if len(found) != 4 { // two summaries and the entry of the post, and the reservation of the user
+		if len(found) != 5 { // two summaries, the entry and search item of the post, and the reservation of the user
 			t.Fatalf("found %+v", found)
 		}
 		for _, d := range found {

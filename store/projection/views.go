@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,14 +18,15 @@ import (
 
 // Views maintains the denormalized views: it makes them, and passes calls on to them. It is safe for concurrent use.
 type Views struct {
-	// TimelinesWait limits how long the writer of a post waits for its entries and their counts; 1 s. Tests raise it
-	// before they use the Views.
+	// TimelinesWait limits how long the writer of a post waits for its entries, their counts, and its search item; 1 s.
+	// Tests raise it before they use the Views.
 	TimelinesWait time.Duration
 
 	base          *base
 	registry      *registry
 	bylines       *bylineView
 	timelines     *timelineView
+	search        *searchView
 	summaries     *summaryView
 	partitions    *feedPartitions
 	feedEnd       *feedEnd
@@ -50,6 +52,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	s := newSums(b)
 	items := &timelineItemView{b, s}
 	v.timelines = newTimelineView(b, s, items)
+	v.search = newSearchView(b)
 	v.summaries = &summaryView{b}
 	v.partitions = &feedPartitions{b, v.registry}
 	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
@@ -62,7 +65,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 		files: v.files}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
-		&countView{b}, &textView{b}, v.usernames, v.userDeletions}
+		&countView{b}, &textView{b}, v.search, v.usernames, v.userDeletions}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -106,22 +109,22 @@ func (v *Views) ProjectTimelines(ctx context.Context, posts ...*blog.Post) error
 	return v.timelines.write(ctx, changed, true)
 }
 
-// UpdateViews updates the summaries and timelines of a post that was just written, so that its author sees the change
-// at once. It only logs errors: the projections handle the change, too.
+// ProjectSearch creates the search items of posts of a bulk load, which must have their texts.
+func (v *Views) ProjectSearch(ctx context.Context, posts ...*blog.Post) error {
+	return v.search.load(ctx, posts)
+}
+
+// UpdateViews updates the summaries, timelines and search item of a post that was just written, so that its author sees
+// the change at once. It only logs errors: the projections handle the change, too.
 func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
-	v.updateViews(ctx, p, func(ctx context.Context, p *blog.Post) error {
-		return v.timelines.update(ctx, p, v.TimelinesWait)
-	})
+	v.UpdateEdited(ctx, p, Edit{Tags: true, Texts: true})
 }
 
-// UpdateSummaries is UpdateViews after an edit that has left the tags as they were.
-func (v *Views) UpdateSummaries(ctx context.Context, p *blog.Post) {
-	v.updateViews(ctx, p, func(context.Context, *blog.Post) error { return nil })
-}
+// Edit is what an edit has changed of a post.
+type Edit struct{ Tags, Texts bool } // Texts: the title or the content
 
-func (v *Views) updateViews(
-	ctx context.Context, p *blog.Post, updateTimelines func(context.Context, *blog.Post) error,
-) {
+// UpdateEdited is UpdateViews after an edit.
+func (v *Views) UpdateEdited(ctx context.Context, p *blog.Post, e Edit) {
 	v.processors.postChange.Set()
 	var g errgroup.Group
 	g.Go(func() error {
@@ -142,17 +145,21 @@ func (v *Views) updateViews(
 	if p.Tombstone {
 		g.Go(func() error { return v.postDeletions.update(ctx, p.ID) })
 	}
-	g.Go(func() error { return updateTimelines(ctx, p) })
+	if e.Tags {
+		g.Go(func() error { return v.timelines.update(ctx, p, v.TimelinesWait) })
+	}
+	if e.Tags || e.Texts {
+		g.Go(func() error { return v.search.update(ctx, p, v.TimelinesWait) })
+	}
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		v.base.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
 	}
 }
 
-// Verify compares all summaries, counts, texts, bylines, reservations, timelines and the feed with their sources,
-// looks for items of deleted users and posts without a job that deletes them, and calls report with each
-// difference. It can run beside instances that serve: it compares again until a difference is gone or the
-// settle time is over. The summary of a post that keeps changing is correct once it has the revision that
-// the post had first.
+// Verify compares all summaries, counts, texts, bylines, reservations, timelines, search items and the feed with their
+// sources, looks for items of deleted users and posts without a job that deletes them, and calls report with each
+// difference. It can run beside instances that serve: it compares again until a difference is gone or the settle time
+// is over. The summary of a post that keeps changing is correct once it has the revision that the post had first.
 //
 // Verify reads all items, and keeps some hundred bytes of memory per post. progress, if not nil, gets the
 // number of items read and the estimated total, which is 0 until the users container has been read.
@@ -223,7 +230,7 @@ func (v *Views) Status(ctx context.Context) ([]Status, error) {
 // reports the remaining transactions (Replay). It can run at any time; after an error, call it again.
 func (v *Views) Rebuild(ctx context.Context) error {
 	ctx = v.base.account.Begin(ctx, Repair)
-	// No change reports an entry of the feed or of a timeline without a post: compare them first.
+	// No change reports an entry of the feed or of a timeline, or a search item, without a post: compare them first.
 	content, err := v.partitions.read(ctx, v.base.feed)
 	if err != nil {
 		return err
@@ -232,7 +239,11 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := v.registry.repairAll(ctx, append(content.suspects(), entries...)); err != nil {
+	found, err := v.search.readSuspects(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.registry.repairAll(ctx, slices.Concat(content.suspects(), entries, found)); err != nil {
 		return err
 	}
 	return v.processors.reset(ctx)

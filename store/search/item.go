@@ -15,9 +15,9 @@ type Item struct {
 	ID        string    `json:"id"`     // of the post
 	Decade    string    `json:"decade"` // the partition key
 	AuthorID  string    `json:"userId"`
-	CreatedAt blog.Date `json:"creationDate"`
-	Version   int32     `json:"version"`        // of the post, which orders writes of the item
-	Tags      []string  `json:"tags,omitempty"` // keys
+	CreatedAt blog.Date `json:"creationDate,omitempty"` // "" of a tombstone
+	Version   int32     `json:"version"`                // of the post, which orders writes of the item
+	Tags      []string  `json:"tags,omitempty"`         // keys
 	Text      string    `json:"text"`
 }
 
