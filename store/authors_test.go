@@ -50,8 +50,8 @@ func TestAuthors_Requests(t *testing.T) {
 	}{
 		// the post, two summaries, and of the timeline of all posts: the entry with its counter, the post again, and
 		// the item
-		"C2":               {nil, create, 6},
-		"C2 with a key":    {nil, createOnce, 7},
+		"C2":               {nil, create, 7},
+		"C2 with a key":    {nil, createOnce, 8},
 		"C3":               {nil, comment, 1},
 		"C4":               {nil, like, 1},
 		"C4, repeated":     {like, like, 2},

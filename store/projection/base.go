@@ -58,7 +58,7 @@ type base struct {
 	metrics *metrics
 
 	users, posts, feed, leases, search *cosmos.Container // of Account.Background
-	requests                           struct{ users, posts, feed *cosmos.Container }
+	requests                           struct{ users, posts, feed, search *cosmos.Container }
 
 	feedKeys []string     // partition keys of the feed
 	jobs     *jobs.Runner // set by New, as the views do the work
@@ -87,7 +87,7 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 		{background, blog.FeedContainer, &b.feed}, {background, blog.LeasesContainer, &b.leases},
 		{background, blog.SearchContainer, &b.search},
 		{account, blog.UsersContainer, &b.requests.users}, {account, blog.PostsContainer, &b.requests.posts},
-		{account, blog.FeedContainer, &b.requests.feed},
+		{account, blog.FeedContainer, &b.requests.feed}, {account, blog.SearchContainer, &b.requests.search},
 	} {
 		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
 			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}

@@ -63,20 +63,20 @@ func (s *searchView) project(ctx context.Context, c postChanges) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, p := range changed {
-		g.Go(func() error { return s.write(ctx, p, have[p.ID], have[p.ID] == nil) })
+		g.Go(func() error { return s.write(ctx, s.search, p, have[p.ID], have[p.ID] == nil) })
 	}
 	return s.unlessMissing(g.Wait())
 }
 
 // update writes the item of a post that was just written, so that its writer finds it at once. It takes no longer than
-// wait.
+// wait. Unlike those of a projection, its requests do not wait while background work is throttled.
 func (s *searchView) update(ctx context.Context, p *blog.Post, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(cosmos.Apart(ctx, ProjectPosts), wait)
 	defer cancel()
 	if s.isWritten(p) {
 		return nil
 	}
-	return s.unlessMissing(s.write(ctx, p, nil, p.Version == 1))
+	return s.unlessMissing(s.write(ctx, s.requests.search, p, nil, p.Version == 1))
 }
 
 // load creates the items of posts of a bulk load.
@@ -114,7 +114,7 @@ func (s *searchView) loadBatch(ctx context.Context, decade string, posts []*blog
 		return n, stored.Error("create search items", err)
 	}
 	for _, p := range posts[:n] {
-		if err := s.write(ctx, p, nil, true); err != nil {
+		if err := s.write(ctx, s.search, p, nil, true); err != nil {
 			return n, err
 		}
 	}
@@ -145,13 +145,15 @@ func (s *searchView) read(ctx context.Context, posts []*blog.Post) (map[string]*
 }
 
 // write writes the item of a post, unless it is as new. have is the item, if it is known; absent is a guess.
-func (s *searchView) write(ctx context.Context, p *blog.Post, have *search.Item, absent bool) error {
+func (s *searchView) write(
+	ctx context.Context, c *cosmos.Container, p *blog.Post, have *search.Item, absent bool,
+) error {
 	version := p.Version
 	switch {
 	case have != nil && have.Deleted:
 		version = gone
 	case p.Tombstone:
-		if err := s.delete(ctx, p); err != nil {
+		if err := s.delete(ctx, c, p); err != nil {
 			return err
 		}
 		version = gone
@@ -167,7 +169,7 @@ func (s *searchView) write(ctx context.Context, p *blog.Post, have *search.Item,
 		if have != nil && have.Text == item.Text && slices.Equal(have.Tags, item.Tags) {
 			break
 		}
-		if err := s.skipRefused(s.search, p.ID, s.writeItem(ctx, item, absent)); err != nil {
+		if err := s.skipRefused(c, p.ID, s.writeItem(ctx, c, item, absent)); err != nil {
 			return err
 		}
 	}
@@ -176,7 +178,9 @@ func (s *searchView) write(ctx context.Context, p *blog.Post, have *search.Item,
 }
 
 // writeItem creates an item, or updates it if it is older. absent is a guess, which the response may correct.
-func (s *searchView) writeItem(ctx context.Context, item search.Item, absent bool) (err error) {
+func (s *searchView) writeItem(
+	ctx context.Context, c *cosmos.Container, item search.Item, absent bool,
+) (err error) {
 	patch := cosmos.Patch{
 		Condition: fmt.Sprintf("from c where c.version < %d AND NOT IS_DEFINED(c.deleted)", item.Version)}
 	patch.Set("/text", item.Text)
@@ -184,14 +188,17 @@ func (s *searchView) writeItem(ctx context.Context, item search.Item, absent boo
 	patch.Set("/version", item.Version)
 	for range 10 {
 		if absent {
-			err = s.search.Create(ctx, item.Decade, blog.Encode(item))
+			err = c.Create(ctx, item.Decade, blog.Encode(item))
 			if !cosmos.HasStatus(err, http.StatusConflict) {
 				return err
 			}
 		} else {
-			_, err = s.search.Patch(ctx, stored.Key(item.Decade, item.ID), patch)
+			_, err = c.Patch(ctx, stored.Key(item.Decade, item.ID), patch)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
-				return nil
+				if newer, err := isNewer(ctx, c, item); newer || err != nil {
+					return err
+				}
+				continue
 			}
 			if !cosmos.HasStatus(err, http.StatusNotFound) || isNoContainer(err) {
 				return err
@@ -202,25 +209,33 @@ func (s *searchView) writeItem(ctx context.Context, item search.Item, absent boo
 	return &blog.Error{Code: blog.Conflict, Op: "write search item", Err: err}
 }
 
+// isNewer reports whether the stored item is as new as another, or a tombstone, or missing, or malformed.
+func isNewer(ctx context.Context, c *cosmos.Container, than search.Item) (bool, error) {
+	raw, err := c.ReadPrimary(ctx, stored.Key(than.Decade, than.ID))
+	var have search.Item
+	return raw == nil || blog.Unmarshal(raw, &have, blog.Lenient) != nil || have.Deleted ||
+		have.Version >= than.Version, err
+}
+
 // delete replaces the item of a deleted post by a tombstone.
-func (s *searchView) delete(ctx context.Context, p *blog.Post) error {
+func (s *searchView) delete(ctx context.Context, c *cosmos.Container, p *blog.Post) error {
 	item := search.NewTombstone(p)
 	key, raw := stored.Key(item.Decade, item.ID), blog.Encode(item)
 	for {
-		have, err := s.search.Read(ctx, key)
+		have, err := c.Read(ctx, key)
 		var old search.Item
 		switch {
 		case err != nil:
 			return err
 		case have.Value == nil:
-			err = s.search.Create(ctx, item.Decade, raw)
+			err = c.Create(ctx, item.Decade, raw)
 		case blog.Unmarshal(have.Value, &old, blog.Lenient) == nil && old.Deleted:
 			return nil
 		default:
-			_, err = s.search.Replace(ctx, key, raw, have.ETag)
+			_, err = c.Replace(ctx, key, raw, have.ETag)
 		}
 		if !cosmos.HasStatus(err, http.StatusConflict, http.StatusPreconditionFailed) || ctx.Err() != nil {
-			return s.skipRefused(s.search, p.ID, err)
+			return s.skipRefused(c, p.ID, err)
 		}
 	}
 }
