@@ -13,8 +13,8 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Version changes with what Analyze returns: an index that another version has written is rebuilt.
-const Version = 1
+// Version changes with what Analyze returns and with what an index has: an index of another version is rebuilt.
+const Version = 2
 
 // MaxTerm is the length in bytes at which a term is cut.
 const MaxTerm = 128

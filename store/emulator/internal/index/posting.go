@@ -5,23 +5,40 @@ import (
 	"encoding/binary"
 	"iter"
 
+	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
 
 // A full-text index has a posting of each term of an item's text: the term's positions, ascending, as differences in
-// uvarints. The posting of the term "" is the number of the text's words, and exists even if it is 0. An item whose
-// property is no string has no postings.
+// uvarints. The term "" has a TextHeader of every item, so that what a query reads of texts alone needs no items.
 
 // TextPrefix returns the prefix of a term's postings, which item addresses follow.
 func (t *Text) TextPrefix(container uint32, term string) []byte {
 	return layout.AppendTextPrefix(nil, container, HashPath(t.Path), term)
 }
 
-// Words returns the number of words in a posting of the term "".
-func Words(posting []byte) int {
-	n, _ := binary.Uvarint(posting)
-	return int(n)
+// TextHeader is what an index has of an item besides the terms of its text.
+type TextHeader struct {
+	Words  int // of the text; -1 if the property is no string
+	RID    uint64
+	Expiry int64 // when the item expires, in seconds; 0: never
+}
+
+// ReadTextHeader decodes a posting of the term "".
+func ReadTextHeader(posting []byte) (h TextHeader) {
+	words, n := binary.Uvarint(posting)
+	rid, m := binary.Uvarint(posting[max(0, n):])
+	if n <= 0 || m <= 0 {
+		return TextHeader{Words: -1}
+	}
+	expiry, _ := binary.Uvarint(posting[n+m:])
+	return TextHeader{int(words) - 1, rid, int64(expiry)}
+}
+
+func (h TextHeader) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(h.Words+1)), h.RID)
+	return binary.AppendUvarint(dst, uint64(h.Expiry))
 }
 
 // AppendPositions appends the positions in a posting.
@@ -54,18 +71,12 @@ func (t *Text) of(rec *layout.Record) sql.Value {
 	return sql.Lookup(rec.Doc, t.Path)
 }
 
-// postings returns the keys and values of an item's postings. They are valid until the next.
-func (t *Text) postings(v sql.Value, container uint32, address []byte) iter.Seq2[[]byte, []byte] {
+// postings returns the keys and values of the postings of an item's text, without its header. They are valid until the
+// next.
+func (t *Text) postings(text fulltext.Text, container uint32, address []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, posting []byte) bool) {
-		if v.Kind() != sql.String {
-			return
-		}
-		text, path := t.Analyzer.Analyze([]byte(v.String())), HashPath(t.Path)
-		key := append(layout.AppendTextPrefix(nil, container, path, ""), address...)
-		posting := binary.AppendUvarint(nil, uint64(text.Words))
-		if !yield(key, posting) {
-			return
-		}
+		path := HashPath(t.Path)
+		var key, posting []byte
 		for term, positions := range text.Positions {
 			key = append(layout.AppendTextPrefix(key[:0], container, path, term), address...)
 			posting = appendPosting(posting[:0], positions)
@@ -76,18 +87,43 @@ func (t *Text) postings(v sql.Value, container uint32, address []byte) iter.Seq2
 	}
 }
 
+// analyze returns the text of a value; one without words for anything but a string.
+func (t *Text) analyze(v sql.Value) fulltext.Text {
+	if v.Kind() != sql.String {
+		return fulltext.Text{Words: -1}
+	}
+	return t.Analyzer.Analyze([]byte(v.String()))
+}
+
 // text maintains the postings in one full-text index. Those of a text that does not change count neither for the size
 // of the item's entries nor for the charge.
 func (x *Writer) text(t *Text, old, rec *layout.Record, cost *Cost) {
 	was, is := t.of(old), t.of(rec)
-	if x.err != nil || was.Kind() == is.Kind() && sql.Compare(was, is) == 0 {
+	same := was.Kind() == is.Kind() && sql.Compare(was, is) == 0
+	key := append(t.TextPrefix(x.Container, ""), x.Address...)
+	switch {
+	case x.err != nil:
+		return
+	case rec == nil:
+		x.delete(key)
+	case old == nil || !same || old.RID != rec.RID || x.expiryOf(old) != x.expiryOf(rec):
+		header := TextHeader{t.analyze(is).Words, rec.RID, x.expiryOf(rec)}.append(nil)
+		if is.Kind() == sql.String && !same {
+			x.addSize(len(key) + len(header))
+		}
+		x.set(key, header)
+	}
+	if same {
 		return
 	}
+	if was.Kind() == sql.String || is.Kind() == sql.String {
+		cost.Postings++ // the header
+	}
 	before := map[string][]byte{}
-	for key, posting := range t.postings(was, x.Container, x.Address) {
+	for key, posting := range t.postings(t.analyze(was), x.Container, x.Address) {
 		before[string(key)] = bytes.Clone(posting)
 	}
-	for key, posting := range t.postings(is, x.Container, x.Address) {
+	for key, posting := range t.postings(t.analyze(is), x.Container, x.Address) {
 		x.addSize(len(key) + len(posting))
 		if x.err != nil {
 			return
@@ -102,4 +138,10 @@ func (x *Writer) text(t *Text, old, rec *layout.Record, cost *Cost) {
 		cost.Postings++
 		x.delete([]byte(key))
 	}
+}
+
+// expiryOf returns when an item expires, 0 for never.
+func (x *Writer) expiryOf(rec *layout.Record) int64 {
+	at, _ := x.TTL.Expiry(rec)
+	return at
 }

@@ -216,7 +216,7 @@ func (x *Writer) SizeOf(rec *layout.Record) int {
 	for i := range policy.Texts {
 		t := &policy.Texts[i]
 		if v := t.of(rec); t.Indexed && v.Kind() == sql.String && size <= MaxIndexed {
-			for key, posting := range t.postings(v, x.Container, x.Address) {
+			for key, posting := range t.postings(t.analyze(v), x.Container, x.Address) {
 				size += len(key) + len(posting)
 			}
 		}

@@ -113,7 +113,7 @@ func AppendRangePrefix(dst []byte, container uint32, path uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendKind(dst, KindRange, container), path)
 }
 
-// AppendTextPrefix appends the prefix of a term's postings. The term "" has the numbers of words of all texts.
+// AppendTextPrefix appends the prefix of a term's postings. The term "" has a header of every item's text.
 func AppendTextPrefix(dst []byte, container uint32, path uint64, term string) []byte {
 	dst = binary.BigEndian.AppendUint64(AppendKind(dst, KindText, container), path)
 	return append(append(dst, term...), 0)

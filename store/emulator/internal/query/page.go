@@ -131,6 +131,9 @@ func (r *Query) Open(db pebble.Reader) (err error) {
 	}
 	if r.bound.Searches() && r.c.Indexes.HasTexts() {
 		r.texts = &itemTexts{r: r}
+		if r.scope.exact {
+			r.texts.low, r.texts.high = r.scope.prefix, layout.PrefixEnd(r.scope.prefix)
+		}
 		r.item.UseIndex(r.texts)
 	}
 	if err := r.choosePlan(); err != nil {

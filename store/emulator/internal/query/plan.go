@@ -58,6 +58,11 @@ type plan struct {
 	texts     []sql.TextCondition // of planText: those that its items fulfill
 	check     []sql.TextCondition // of other plans: conditions to check by full-text indexes
 	rest      *plan               // of planText: the plan if the query needs items that do not fulfill texts, too
+
+	// Of planText: the query is evaluated without items, on this document, which has the properties that they share.
+	// Their rows are read once they are sorted; unfiltered: and WHERE is applied then.
+	shared     []byte
+	unfiltered bool
 }
 
 // readsAllRanges reports whether a page reads all physical partitions in scope instead of one.

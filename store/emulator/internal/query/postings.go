@@ -263,8 +263,12 @@ func (r *Query) openCondition(cond sql.TextCondition, low, high []byte) (candida
 	return &allCandidates{list: list}, nil
 }
 
-// openConditions opens the items that fulfill all conditions, of which there is one at least.
+// openConditions opens the items that fulfill all conditions: all items if there are none.
 func (r *Query) openConditions(conds []sql.TextCondition, low, high []byte) (candidates, error) {
+	if len(conds) == 0 {
+		i := slices.IndexFunc(r.c.Indexes.Texts, func(t index.Text) bool { return t.Indexed })
+		return r.openPhrase(&r.c.Indexes.Texts[i], fulltext.Phrase{{}}, low, high)
+	}
 	var list []candidates
 	for _, cond := range conds {
 		one, err := r.openCondition(cond, low, high)
@@ -286,6 +290,8 @@ const maxTermsOpen = 32
 type itemTexts struct {
 	r       *Query
 	address []byte
+	low     []byte // bounds of the addresses; empty: none
+	high    []byte
 	open    map[openTerm]*postings
 	err     error // the first
 }
@@ -309,16 +315,22 @@ func (x *itemTexts) Words(path sql.Path) (n int, indexed bool) {
 	if text < 0 {
 		return 0, false
 	}
+	return x.headerOf(text).Words, true
+}
+
+// header returns what the indexes know of the item besides its texts.
+func (x *itemTexts) header() index.TextHeader {
+	return x.headerOf(slices.IndexFunc(x.r.c.Indexes.Texts, func(t index.Text) bool { return t.Indexed }))
+}
+
+func (x *itemTexts) headerOf(text int) index.TextHeader {
 	p := x.postings(openTerm{text, ""})
 	if p == nil {
-		return -1, true
+		return index.TextHeader{Words: -1}
 	}
 	v, err := p.it.ValueAndErr()
-	if err != nil {
-		x.fail(err)
-		return -1, true
-	}
-	return index.Words(v), true
+	x.fail(err)
+	return index.ReadTextHeader(v)
 }
 
 // Positions implements sql.TextIndex.
@@ -340,7 +352,7 @@ func (x *itemTexts) postings(term openTerm) *postings {
 			x.fail(x.close())
 		}
 		var err error
-		if p, err = x.r.openPostings(&x.r.c.Indexes.Texts[term.text], term.term, nil, nil); err != nil {
+		if p, err = x.r.openPostings(&x.r.c.Indexes.Texts[term.text], term.term, x.low, x.high); err != nil {
 			x.fail(err)
 			return nil
 		}
@@ -355,8 +367,19 @@ func (x *itemTexts) postings(term openTerm) *postings {
 		x.fail(p.it.Error())
 		return nil
 	}
-	x.r.postings++
+	if !x.r.plan.reads(term.term) {
+		x.r.postings++
+	}
 	return p
+}
+
+// reads reports whether a plan that needs no items has counted the postings of a term.
+func (p *plan) reads(term string) bool {
+	return p.shared != nil && (term == "" || slices.ContainsFunc(p.texts, func(c sql.TextCondition) bool {
+		return slices.ContainsFunc(c.Phrases, func(phrase fulltext.Phrase) bool {
+			return slices.ContainsFunc(phrase, func(t fulltext.Term) bool { return t.Text == term })
+		})
+	}))
 }
 
 func (x *itemTexts) fail(err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"byline/store/emulator/internal/apierror"
@@ -57,6 +58,9 @@ func (p *page) trim() {
 // runSorted reads all items in scope and keeps the keys of the first ones after the position. The
 // page is shorter if the keys take too much memory, even among rows that OFFSET skips.
 func (r *Query) runSorted(ctx context.Context) error {
+	if r.plan.unfiltered {
+		return r.runUnfiltered(ctx)
+	}
 	offset, limit := r.limits()
 	if limit >= 0 && r.from.emitted >= uint64(offset+limit) {
 		return nil
@@ -107,6 +111,10 @@ func (r *Query) runSorted(ctx context.Context) error {
 				return err
 			}
 			if rec != nil { // always true: the view is the same
+				if r.plan.shared != nil { // it was not read before
+					r.filtered++
+					r.loaded += rec.Size
+				}
 				r.evaluate(it.key[it.address:], rec.Doc)
 				if err := r.addRow(ctx, rec.Doc); err != nil {
 					return err
@@ -142,4 +150,79 @@ func (r *Query) appendTie(dst []byte, rec *layout.Record) []byte {
 		rid = ^rid
 	}
 	return binary.BigEndian.AppendUint64(dst, rid)
+}
+
+// runUnfiltered sorts all items that a plan finds without WHERE, and reads them in that order until the page is full.
+func (r *Query) runUnfiltered(ctx context.Context) error {
+	offset, limit := r.limits()
+	emitted, after, started := r.from.emitted, r.from.after, r.from.started
+	var key []byte
+	for {
+		kept := page{most: math.MaxInt32}
+		if err := r.eachItem(ctx, func(_, address []byte, rec *layout.Record) (bool, error) {
+			var err error
+			if key, err = r.sortValues(key[:0]); err != nil {
+				return false, err
+			}
+			key = r.appendTie(key, rec)
+			at := len(key)
+			if key = append(key, address...); !started || bytes.Compare(key, after) > 0 {
+				kept.add(key, at)
+			}
+			return true, nil
+		}); err != nil {
+			return err
+		}
+		kept.trim()
+		for _, it := range kept.items {
+			if limit >= 0 && emitted >= uint64(offset+limit) {
+				return nil
+			}
+			if r.rows >= r.size || len(r.out) >= MaxPageBytes {
+				return r.continueAfter(r.plan.separator(after, it.key, r.limit), 0, emitted)
+			}
+			after, started = it.key, true
+			matches, err := r.matchesAt(ctx, it.key[it.address:])
+			if err != nil {
+				return err
+			}
+			if !matches {
+				continue
+			}
+			if emitted++; emitted > uint64(offset) {
+				if err := r.addRow(ctx, r.rec.Doc); err != nil {
+					return err
+				}
+			}
+		}
+		if !kept.more {
+			return nil
+		}
+	}
+}
+
+// matchesAt reads the item at an address and reports whether WHERE accepts it. The evaluation is at the item then.
+func (r *Query) matchesAt(ctx context.Context, address []byte) (bool, error) {
+	if err := r.countEntry(ctx); err != nil {
+		return false, err
+	}
+	rec, err := r.lookup(layout.AppendItemKey(r.scratch.Item[:0], r.c.No, address))
+	if rec == nil || err != nil {
+		return false, err
+	}
+	r.filtered++
+	r.loaded += rec.Size
+	r.evaluate(address, rec.Doc)
+	if ok, err := r.item.Matches(); !ok || err != nil {
+		return false, queryError(err)
+	}
+	ok, err := r.item.HasRow()
+	return ok, queryError(err)
+}
+
+func queryError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return apierror.Query(err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"byline/store/emulator/internal/apierror"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
@@ -56,6 +57,9 @@ func (r *Query) chooseText(other plan) (plan, error) {
 		return other, nil
 	}
 	conds := r.indexed(r.bound.TextConditions())
+	if p, ok := r.textsPlan(conds); ok {
+		return p, nil
+	}
 	if ranking, ok := r.bound.Ranking(); ok && len(conds) == 0 {
 		if conds = r.indexed([]sql.TextCondition{ranking}); len(conds) > 0 {
 			p := r.textPlan(conds)
@@ -104,6 +108,76 @@ func (r *Query) chooseText(other plan) (plan, error) {
 	return text, it.Error()
 }
 
+// textsPlan returns a plan that evaluates aggregates and scores without items.
+func (r *Query) textsPlan(conds []sql.TextCondition) (p plan, ok bool) {
+	if r.texts == nil {
+		return p, false
+	}
+	var shared []sql.Path
+	doc := []byte("{")
+	for _, path := range r.pinnedPartition() {
+		if len(path) == 1 {
+			v, _ := r.bound.Equal(path)
+			if len(doc) > 1 {
+				doc = append(doc, ',')
+			}
+			doc = v.AppendJSON(append(sql.AppendQuoted(doc, []byte(path[0])), ':'))
+			shared = append(shared, path)
+		}
+	}
+	order, filter, rows := r.bound.TextsOnly(shared, func(path sql.Path) bool { return r.c.Indexes.Text(path).Indexed })
+	switch aggregates := r.bound.Aggregates(); {
+	case aggregates && rows:
+	case !aggregates && order && len(r.bound.OrderBy()) > 0 && len(conds) > 0:
+	default:
+		return p, false
+	}
+	p = r.textPlan(conds)
+	p.shared, p.unfiltered = append(doc, '}'), !filter
+	return p, true
+}
+
+// visitShared visits the items at the addresses from one on that fulfill the plan's conditions, as far as the indexes
+// know them.
+func (r *Query) visitShared(ctx context.Context, c candidates, at []byte, fn visitor) (stopped bool, err error) {
+	now := r.engine.clock().Unix()
+	for n := 0; ; {
+		read := r.postings
+		address, err := c.next(ctx, at)
+		if address == nil || err != nil {
+			return false, err
+		}
+		if len(r.plan.texts) == 0 { // no posting but the item's header
+			r.postings = read
+		}
+		at = append(append(at[:0], address...), 0)
+		if !r.inScope(address) {
+			continue
+		}
+		if n++; n%256 == 0 {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+		}
+		r.evaluate(at[:len(at)-1], r.plan.shared)
+		header := r.texts.header()
+		if header.Expiry != 0 && header.Expiry <= now {
+			continue
+		}
+		if !r.plan.unfiltered {
+			if ok, err := r.item.Matches(); err != nil {
+				return false, apierror.Query(err)
+			} else if !ok {
+				continue
+			}
+		}
+		r.rec = layout.Record{RID: header.RID, Doc: r.plan.shared}
+		if more, err := fn(at[:len(at)-1], at[:len(at)-1], &r.rec); err != nil || !more {
+			return true, err
+		}
+	}
+}
+
 // countCandidates counts the items of a text plan's first span, up to most.
 func (r *Query) countCandidates(p *plan, most int) (n int, err error) {
 	low, high := p.spans[0].addresses()
@@ -138,6 +212,9 @@ func (r *Query) visitText(ctx context.Context, s *span, after []byte, fn visitor
 	at := bytes.Clone(low)
 	if after != nil {
 		at = append(bytes.Clone(after[positionOffset:]), 0)
+	}
+	if r.plan.shared != nil {
+		return r.visitShared(ctx, c, at, fn)
 	}
 	ahead := lookupPool.Get().(*lookups)
 	defer ahead.release()

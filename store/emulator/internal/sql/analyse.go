@@ -32,6 +32,9 @@ var atomOps = [...]atomOp{opEqual: pins, opLess: less, opLessEqual: lessEqual,
 
 // finish analyses a parsed query.
 func (q *Query) finish() {
+	if q.searches {
+		q.besides = q.readsBesides()
+	}
 	if q.where == nil {
 		return
 	}

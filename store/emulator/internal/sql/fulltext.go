@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"slices"
 	"strings"
 
 	"byline/store/emulator/internal/fulltext"
@@ -349,6 +350,69 @@ func (b *Bound) Ranking() (first TextCondition, ok bool) {
 		ok = ok && hits <= all.Texts // else the score may be negative
 	}
 	return TextCondition{s.path, scoring.phrases, true}, ok
+}
+
+// besides is what a query with full-text functions reads besides the texts of these.
+type besides struct {
+	texts  []Path // of all functions
+	filter []Path // of WHERE; nil for what is not known by its path
+	sorted bool   // ORDER BY reads properties
+	rows   bool   // SELECT or GROUP BY reads properties
+}
+
+func (q *Query) readsBesides() (b besides) {
+	read := func(x expr) (paths []Path) {
+		text := func(t *textExpr, x expr) expr {
+			b.texts = append(b.texts, t.path)
+			return x
+		}
+		rewrite(x, func(x expr) expr {
+			switch x := x.(type) {
+			case *textCondition:
+				return text(&x.textExpr, x)
+			case *wordCount:
+				return text(&x.textExpr, x)
+			case *textScore:
+				return text(&x.textExpr, x)
+			case *pathExpr:
+				paths = append(paths, x.path)
+			}
+			return nil
+		})
+		return paths
+	}
+	if q.where != nil {
+		b.filter = read(q.where)
+	}
+	for _, o := range q.order {
+		if o.score == nil {
+			b.sorted = true
+		} else {
+			b.texts = append(b.texts, o.score.path)
+		}
+	}
+	rows := append([]expr{q.row}, q.groupBy...)
+	for _, a := range q.aggregates {
+		rows = append(rows, a.arg)
+	}
+	for _, x := range rows {
+		b.rows = len(read(x)) > 0 || b.rows
+	}
+	return b
+}
+
+// TextsOnly reports what can be computed from texts and certain other properties alone: which items match and their
+// order, and, with that, the rows. indexed reports whether the text at a path is known.
+func (b *Bound) TextsOnly(others []Path, indexed func(Path) bool) (order, filter, rows bool) {
+	q := b.q
+	if !q.searches || slices.ContainsFunc(q.besides.texts, func(p Path) bool { return !indexed(p) }) {
+		return false, false, false
+	}
+	order = !q.besides.sorted
+	filter = order && (b.Aggregates() || q.alwaysHasRow()) && !slices.ContainsFunc(q.besides.filter, func(p Path) bool {
+		return p == nil || !slices.ContainsFunc(others, func(o Path) bool { return slices.Equal(o, p) })
+	})
+	return order, filter, filter && !q.besides.rows
 }
 
 // rankTokens is a component of ORDER BY RANK: the tokens of a property and of terms.

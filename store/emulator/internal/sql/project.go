@@ -141,16 +141,22 @@ func (v *Evaluator) Matches() (bool, error) {
 	return v.b.q.where.test(&v.e) == yes, v.e.failure()
 }
 
+// alwaysHasRow reports whether every item yields a row.
+func (q *Query) alwaysHasRow() bool {
+	switch x := q.row.(type) {
+	case *objectExpr, *arrayExpr:
+		return true
+	case *pathExpr:
+		return len(x.steps) == 0
+	}
+	return false
+}
+
 // HasRow reports whether the item yields a row: SELECT VALUE of undefined does not. It is not for
 // queries that Aggregates. The error, if any, is an *Error: a limit is exceeded.
 func (v *Evaluator) HasRow() (bool, error) {
-	switch x := v.b.q.row.(type) {
-	case *objectExpr, *arrayExpr:
+	if v.b.q.alwaysHasRow() {
 		return true, nil
-	case *pathExpr:
-		if len(x.steps) == 0 {
-			return true, nil
-		}
 	}
 	return v.b.q.row.eval(&v.e).kind != Undefined, v.e.failure()
 }

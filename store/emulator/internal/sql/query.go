@@ -33,6 +33,7 @@ type Query struct {
 	textConditions []*textCondition // that WHERE joins by AND
 	ranks          bool             // has ORDER BY RANK
 	searches       bool             // has functions of full-text search
+	besides        besides          // of a query that searches
 }
 
 type param struct {
