@@ -48,6 +48,15 @@ func TestSite_Hostile(t *testing.T) {
 	for path := "/tags/hostile"; path != ""; {
 		path = strings.TrimPrefix(visitHarmless(t, s, path).links["next"], siteURL)
 	}
+	found := 0 // every post, by its tag, with the text that surrounds it
+	for path := "/search?order=newest&q=hostile"; path != ""; {
+		page := visitHarmless(t, s, path)
+		found += strings.Count(strings.Join(page.hrefs, "\n"), "/posts/")
+		path = strings.TrimPrefix(page.links["next"], siteURL)
+	}
+	if found != len(posts) {
+		t.Errorf("a search finds %d posts of %d", found, len(posts))
+	}
 	entries := map[string][3]string{} // titles, names and descriptions of covers, by address
 	for path := "/tags/hostile/feed.atom"; path != ""; {
 		feed := visitFeed(t, s, path)
@@ -167,7 +176,8 @@ func checkHostile(
 	}
 }
 
-// visitHarmless returns a page in which nothing is executable but the front end's two scripts.
+// visitHarmless returns a page in which nothing is executable but the front end's two scripts. Only that of searches has
+// a form.
 func visitHarmless(t *testing.T, s *servertest.Instance, path string) webPage {
 	t.Helper()
 	resp, body := visit(t, s, path)
@@ -187,7 +197,11 @@ func visitHarmless(t *testing.T, s *servertest.Instance, path string) webPage {
 			}) {
 				scripts++
 			}
-		case "svg", "math", "iframe", "object", "embed", "base", "form", "style":
+		case "form":
+			if action := n.Attr[slices.IndexFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "action" })].Val; action != "/search" || !strings.HasPrefix(path, action) {
+				t.Errorf("%s: a form with the action %q", path, action)
+			}
+		case "svg", "math", "iframe", "object", "embed", "base", "style":
 			t.Errorf("%s: an element %s", path, n.Data)
 		}
 		for _, a := range n.Attr {
