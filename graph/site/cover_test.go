@@ -79,7 +79,7 @@ func newPicturesSite(t *testing.T) (*Site, *store.Store, *files.Files) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, blog := newTestSiteWith(t, testDir, pictures)
+	s, blog := newTestSiteWith(t, testDir, newTestAccount(t), pictures)
 	if _, err := blog.CreateUser(t.Context(), store.NewUser{ID: "u1", Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}

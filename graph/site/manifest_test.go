@@ -16,6 +16,7 @@ func TestNew_Manifests(t *testing.T) {
 		{"path": "/tags/:name", "page": "tag"}, {"path": "/authors/:username", "page": "author"}`
 	for name, tt := range map[string]struct{ manifest, wrong string }{
 		"valid":             {`{"shell": "index.html", "routes": [` + routes + `, {"path": "/write"}]}`, ""},
+		"searches":          {`{"shell": "index.html", "routes": [` + routes + `, {"path": "/find", "page": "search"}]}`, ""},
 		"no JSON":           {`{`, "site.json"},
 		"no post":           {`{"routes": [{"path": "/", "page": "front"}]}`, "no route has the page"},
 		"twice":             {`{"routes": [` + routes + `, {"path": "/x", "page": "front"}]}`, "two routes"},

@@ -29,13 +29,17 @@ var testDir = os.DirFS("../../internal/e2e/testdata/site")
 // newTestSite returns the site of an empty blog and a front end.
 func newTestSite(t *testing.T, dir fs.FS) (*Site, *store.Store) {
 	t.Helper()
-	return newTestSiteWith(t, dir, nil)
+	return newTestSiteWith(t, dir, newTestAccount(t), nil)
 }
 
-// newTestSiteWith is newTestSite for a blog with pictures.
-func newTestSiteWith(t *testing.T, dir fs.FS, pictures *files.Files) (*Site, *store.Store) {
+func newTestAccount(t *testing.T) *cosmos.Account {
 	t.Helper()
-	account := enginetest.Open(t, emulator.Options{}, cosmos.Options{})
+	return enginetest.Open(t, emulator.Options{}, cosmos.Options{})
+}
+
+// newTestSiteWith is newTestSite for a blog on an account, with pictures.
+func newTestSiteWith(t *testing.T, dir fs.FS, account *cosmos.Account, pictures *files.Files) (*Site, *store.Store) {
+	t.Helper()
 	blog, err := store.New(account, store.Options{Files: pictures, Logger: testkit.Logger()})
 	if err == nil {
 		err = blog.Provision(t.Context())
