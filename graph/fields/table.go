@@ -141,9 +141,11 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price:  Price{Each: 2.26, Item: .005},
 			Access: Access{store.TopTags, []Request{{cosmos.KindQuery, "feed", Timelines}}},
 		},
-		"search": {
-			Price: Price{Each: 10, Item: .2},
+		"search": { // by relevance, in a blog with a few hundred posts that match: see cost.Blog
+			Price: Price{Each: 11.5, Item: .2},
 			Access: Access{store.SearchPosts, []Request{
+				{cosmos.KindPointRead, "feed", Timelines},
+				{cosmos.KindQuery, "search", EachDecade}, // of statistics; newest first it is not sent
 				{cosmos.KindQuery, "search", EachDecade}, {cosmos.KindReadMany, "posts", EachPost},
 			}},
 		},
