@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"byline/graph/generated"
 	"byline/graph/globalid"
 	"byline/internal/testkit"
+	"byline/store"
 )
 
 func TestPrediction(t *testing.T) {
@@ -160,6 +162,45 @@ func TestPredict_FeedPartitions(t *testing.T) {
 	for partitions, want := range map[int]float64{0: p.Each, 1: p.Each, 3: p.Each + 2*p.FeedPartition} {
 		if got := Predict(document.Operations[0], nil, true, Blog{FeedPartitions: partitions}).RU; math.Abs(got-want) > 1e-6 {
 			t.Errorf("with %d partitions of the feed: %f RU, want %f", partitions, got, want)
+		}
+	}
+}
+
+// A search is predicted by what is known about its words. By relevance, a page reads those before it, too.
+func TestPredict_Search(t *testing.T) {
+	schema := readSchema(t)
+	after := base64.RawURLEncoding.EncodeToString([]byte("1|digest|40|2026-11-29T10:00:00.000Z|post"))
+	author := globalid.OfUser("u1").String()
+	p := fields.Lookup("Query", "search").Price
+	for arguments, want := range map[string]struct {
+		search store.Search
+		first  int
+		ru     float64
+	}{
+		`query: "known"`: {store.Search{Query: "known", Order: store.ByRelevance}, 20,
+			1 + 7 + fields.Posts.Of(20)},
+		`query: "known", first: 5, tag: "go", author: "` + author + `"`: {
+			store.Search{Query: "known", Order: store.ByRelevance, Tag: "go", AuthorID: "u1"}, 5, 1 + 7 + fields.Posts.Of(5)},
+		`query: "known", order: NEWEST, after: "` + after + `"`: {
+			store.Search{Query: "known", Order: store.ByDate}, 20, 1 + 7 + fields.Posts.Of(20)},
+		`query: "known", after: "` + after + `"`: {
+			store.Search{Query: "known", Order: store.ByRelevance}, 60, 1 + 7 + fields.Posts.Of(20)},
+		`query: "unknown", first: 10`: {
+			store.Search{Query: "unknown", Order: store.ByRelevance}, 10, p.Each + 10*p.Item},
+	} {
+		query := "{ search(" + arguments + ") { edges { cursor } } }"
+		document, err := gqlparser.LoadQueryWithRules(schema, query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked store.Search
+		var first int
+		got := Predict(document.Operations[0], nil, false, Blog{SearchRU: func(q store.Search, n int) (float64, bool) {
+			asked, first = q, n
+			return 7, q.Query == "known"
+		}})
+		if asked != want.search || first != want.first || math.Abs(got.RU-want.ru) > 1e-6 {
+			t.Errorf("%s: %f RU, want %f; asked for %+v, %d posts", arguments, got.RU, want.ru, asked, first)
 		}
 	}
 }
