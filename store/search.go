@@ -202,5 +202,5 @@ func (s *searchStore) SearchRU(q Search, first int) (ru float64, known bool) {
 	if err != nil {
 		return 0, true
 	}
-	return s.searcher.RU(run.query, run.filter, q.Order == ByDate, first)
+	return s.searcher.RU(run.query, q.Order == ByDate, first+1)
 }

@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"byline/internal/faulttest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
 	"byline/store/internal/storetest"
 	"byline/store/search"
 )
@@ -271,6 +275,41 @@ func TestSearch_NotRanked(t *testing.T) {
 		}
 		if queries != want {
 			t.Errorf("%d queries, want %d", queries, want)
+		}
+	}
+}
+
+// TestSearchRU: once statistics are known, the prediction is within a fifth of the charge of the queries.
+func TestSearchRU(t *testing.T) {
+	w := newWorld(t)
+	ada := newWriter(w, "ada")
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 2000 {
+		var words []string
+		for range 100 + r.IntN(200) {
+			words = append(words, fmt.Sprintf("w%dx", r.IntN(20)*r.IntN(20)*r.IntN(20)))
+		}
+		ada.write(fmt.Sprintf("20%d-01-01", 20+i%2), fmt.Sprint("post ", i), strings.Join(words, " "))
+	}
+	ada.publish()
+	for _, query := range []string{"w6x", "w12x w24x", "w12x w7x", "w5831x w12x", "w289x w1700x", "post w60x w72x"} {
+		for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+			q := store.Search{Query: query, Order: order}
+			found(t, w.Store, store.Search{Query: query}, store.Paging{First: 10}) // reads the statistics
+			var ru float64
+			ctx := cosmos.WithRecorder(t.Context(), func(_ context.Context, o *cosmos.Operation) {
+				if o.Container == blog.SearchContainer && o.Kind == cosmos.KindQuery {
+					ru += o.RU
+				}
+			})
+			if _, err := w.Search(ctx, q, store.Paging{First: 20}); err != nil {
+				t.Fatal(err)
+			}
+			predicted, known := w.SearchRU(q, 20)
+			t.Logf("%s %s: predicted %.2f, charged %.2f", query, order, predicted, ru)
+			if !known || math.Abs(predicted-ru) > ru/5 {
+				t.Errorf("%s %s: predicted %.2f, charged %.2f", query, order, predicted, ru)
+			}
 		}
 	}
 }

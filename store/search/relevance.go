@@ -109,7 +109,7 @@ func (s *Searcher) ranked(ctx context.Context, q Query, f Filter, decades []stri
 	})
 	hits := make([]Hit, 0, min(n, len(all)))
 	for _, r := range all[:min(n, len(all))] {
-		hits = append(hits, q.hit(r.Payload.Row))
+		hits = append(hits, s.hit(q, r.Payload.Row))
 	}
 	return hits, nil
 }
@@ -206,8 +206,54 @@ func statisticsQuery(terms []term) string {
 		strings.Join(hits, ", ") + "]}] AS fullTextStatistics FROM c"
 }
 
-// RU returns what the first request for n hits of a decade costs in the embedded engine, by known statistics; false if
-// they are not known.
-func (s *Searcher) RU(q Query, f Filter, byDate bool, n int) (ru float64, ok bool) {
-	return 0, false
+// What a query costs in the embedded engine, in RU. Microsoft publishes no figures for full-text indexes.
+const (
+	queryRU   = 2.25
+	postingRU = 0.001453
+	kilobyte  = 0.013457 * 4 // of the items returned
+	itemBytes = 450          // besides the text
+	charBytes = 7.5          // of a text for each word that is no stop word
+)
+
+// RU returns what the first request for n hits costs in the embedded engine, of all decades whose statistics are known;
+// false if there are none.
+func (s *Searcher) RU(q Query, byDate bool, n int) (ru float64, ok bool) {
+	for _, decade := range s.sizes.Keys() {
+		stats, unknown := s.known(q, decade)
+		if len(unknown) > 0 || stats.texts == 0 {
+			continue
+		}
+		ru, ok = ru+stats.ru(byDate, n, s.meanText.Load()), true
+	}
+	return ru, ok
+}
+
+func (s *statistics) ru(byDate bool, n int, meanText int64) float64 {
+	texts := float64(s.texts)
+	rare, matching, postings := texts, texts, 0.0
+	for _, h := range s.hits {
+		rare, matching = min(rare, float64(h)), matching*float64(h)/texts
+	}
+	matching = min(matching, rare)
+	for _, h := range s.hits {
+		const reads = 3 // of a frequent term for each text with a rare one
+		postings += min(float64(h), reads*rare+1)
+	}
+	const sorted = 400 // how many texts the engine sorts by date, instead of going through all
+	switch {
+	case byDate && matching < sorted:
+		postings += matching
+	case byDate: // an entry of the composite index, and whether the text has the terms
+		entries := float64(n) * texts / matching
+		postings = entries
+		for _, h := range s.hits {
+			postings += 1.5 * entries
+			entries *= float64(h) / texts
+		}
+	}
+	bytes := float64(meanText)
+	if bytes == 0 {
+		bytes = charBytes * float64(s.words) / texts
+	}
+	return queryRU + postingRU*postings + kilobyte*min(float64(n), matching)*(bytes+itemBytes)/1024
 }

@@ -32,6 +32,8 @@ type Searcher struct {
 	sizes   *lru.Cache[string, size]  // by decade
 	hits    *lru.Cache[hitsOf, known] // by term
 	refused atomic.Bool               // Cosmos DB does not rank
+
+	meanText atomic.Int64 // characters of the texts found lately; 0: unknown
 }
 
 // New returns a Searcher of a container.
@@ -45,14 +47,24 @@ func New(c *cosmos.Container, clock func() time.Time, logger *slog.Logger) *Sear
 type row struct {
 	blog.Entry
 	Windows []string `json:"windows"`
+	Length  int64    `json:"length"` // of the text, in UTF-16 code units
 }
 
 // selected is the SQL of a row.
 func (q Query) selected() string {
-	return `{"id": c.id, "creationDate": c.creationDate, "windows": ` + q.windows() + "}"
+	return `{"id": c.id, "creationDate": c.creationDate, "length": LENGTH(c.text), "windows": ` + q.windows() + "}"
 }
 
-func (q Query) hit(r row) Hit { return Hit{r.Entry, q.snippet(r.Windows)} }
+// hit returns the hit of a row.
+func (s *Searcher) hit(q Query, r row) Hit {
+	const recent = 50 // rows that the mean is of, about
+	if mean := s.meanText.Load(); mean == 0 {
+		s.meanText.Store(r.Length)
+	} else {
+		s.meanText.Store(mean + (r.Length-mean)/recent) // of two at a time, one may not count
+	}
+	return Hit{r.Entry, q.snippet(r.Windows)}
+}
 
 // Newest returns up to n posts of a decade that match a query and are older than after, newest first: one request,
 // served by the composite index of the order. Invalid if the container does not exist.
@@ -67,7 +79,7 @@ func (s *Searcher) Newest(
 	request.Text = fmt.Sprintf("SELECT TOP %d VALUE %s FROM c WHERE %s "+
 		"ORDER BY c.decade DESC, c.creationDate DESC, c.id DESC", n, q.selected(), where)
 	request.PageSize = int32(n)
-	err = eachRow(ctx, s.container, request, func(r row) { hits = append(hits, q.hit(r)) })
+	err = eachRow(ctx, s.container, request, func(r row) { hits = append(hits, s.hit(q, r)) })
 	return hits, err
 }
 

@@ -21,6 +21,7 @@ type postings struct {
 	key    []byte // scratch
 	target []byte // of the last seek
 	valid  bool   // it is at the first posting from target
+	steps  int    // to try before a seek; 0: 1
 }
 
 // openPostings opens the postings of a term with addresses in [low, high); an empty bound is none. close closes them.
@@ -43,6 +44,7 @@ func (p *postings) address() []byte { return p.it.Key()[len(p.prefix):] }
 
 // seek moves to the first posting from an address. A later address is found faster than an earlier one.
 func (p *postings) seek(address []byte) bool {
+	const most = 8 // steps that take less time than a seek
 	forward := p.target != nil && bytes.Compare(address, p.target) >= 0
 	p.target = append(p.target[:0], address...)
 	if p.target == nil {
@@ -52,10 +54,14 @@ func (p *postings) seek(address []byte) bool {
 		if !p.valid || bytes.Compare(p.address(), address) >= 0 {
 			return p.valid
 		}
-		p.r.postings++
-		if p.valid = p.it.Next(); !p.valid || bytes.Compare(p.address(), address) >= 0 {
-			return p.valid
+		for range max(1, p.steps) {
+			p.r.postings++
+			if p.valid = p.it.Next(); !p.valid || bytes.Compare(p.address(), address) >= 0 {
+				p.steps = most
+				return p.valid
+			}
 		}
+		p.steps /= 2
 	}
 	p.r.postings++
 	p.key = append(append(p.key[:0], p.prefix...), address...)
@@ -105,6 +111,9 @@ func (r *Query) openPhrase(t *index.Text, phrase fulltext.Phrase, low, high []by
 			return nil, errors.Join(err, c.close())
 		}
 		c.terms[term.Text], c.list = p, append(c.list, p)
+		if r.plan.shared != nil {
+			r.texts.plan(t, term.Text, p)
+		}
 	}
 	return c, nil
 }
@@ -293,7 +302,16 @@ type itemTexts struct {
 	low     []byte // bounds of the addresses; empty: none
 	high    []byte
 	open    map[openTerm]*postings
-	err     error // the first
+	planned map[openTerm]*postings // those of the plan: they are at the item, or beyond if it does not have the term
+	err     error                  // the first
+}
+
+// plan adds postings of the plan.
+func (x *itemTexts) plan(t *index.Text, term string, p *postings) {
+	if x.planned == nil {
+		x.planned = map[openTerm]*postings{}
+	}
+	x.planned[openTerm{x.indexed(t.Path), term}] = p
 }
 
 // openTerm is a term of the texts with a number in Indexes.Texts.
@@ -346,7 +364,10 @@ func (x *itemTexts) Positions(path sql.Path, term string) []int {
 
 // postings returns the postings of a term at the item, or nil if it has none.
 func (x *itemTexts) postings(term openTerm) *postings {
-	p := x.open[term]
+	p := x.planned[term]
+	if p == nil {
+		p = x.open[term]
+	}
 	if p == nil {
 		if len(x.open) >= maxTermsOpen {
 			x.fail(x.close())
@@ -367,19 +388,10 @@ func (x *itemTexts) postings(term openTerm) *postings {
 		x.fail(p.it.Error())
 		return nil
 	}
-	if !x.r.plan.reads(term.term) {
+	if x.r.plan.shared == nil || term.term != "" && x.planned[term] != p { // else it is counted, or a header
 		x.r.postings++
 	}
 	return p
-}
-
-// reads reports whether a plan that needs no items has counted the postings of a term.
-func (p *plan) reads(term string) bool {
-	return p.shared != nil && (term == "" || slices.ContainsFunc(p.texts, func(c sql.TextCondition) bool {
-		return slices.ContainsFunc(c.Phrases, func(phrase fulltext.Phrase) bool {
-			return slices.ContainsFunc(phrase, func(t fulltext.Term) bool { return t.Text == term })
-		})
-	}))
 }
 
 func (x *itemTexts) fail(err error) {

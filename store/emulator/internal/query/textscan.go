@@ -134,6 +134,7 @@ func (r *Query) textsPlan(conds []sql.TextCondition) (p plan, ok bool) {
 	}
 	p = r.textPlan(conds)
 	p.shared, p.unfiltered = append(doc, '}'), !filter
+	p.covered = filter && len(conds) == len(r.bound.TextConditions()) && r.bound.CoveredByTexts(shared)
 	return p, true
 }
 
@@ -164,7 +165,7 @@ func (r *Query) visitShared(ctx context.Context, c candidates, at []byte, fn vis
 		if header.Expiry != 0 && header.Expiry <= now {
 			continue
 		}
-		if !r.plan.unfiltered {
+		if !r.plan.unfiltered && !r.plan.covered {
 			if ok, err := r.item.Matches(); err != nil {
 				return false, apierror.Query(err)
 			} else if !ok {
@@ -209,6 +210,7 @@ func (r *Query) visitText(ctx context.Context, s *span, after []byte, fn visitor
 		return false, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() { r.texts.planned = nil }()
 	at := bytes.Clone(low)
 	if after != nil {
 		at = append(bytes.Clone(after[positionOffset:]), 0)

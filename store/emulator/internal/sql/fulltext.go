@@ -356,6 +356,7 @@ func (b *Bound) Ranking() (first TextCondition, ok bool) {
 type besides struct {
 	texts  []Path // of all functions
 	filter []Path // of WHERE; nil for what is not known by its path
+	others int    // conditions that WHERE joins by AND besides textConditions, true and restrictions of properties
 	sorted bool   // ORDER BY reads properties
 	rows   bool   // SELECT or GROUP BY reads properties
 }
@@ -382,7 +383,7 @@ func (q *Query) readsBesides() (b besides) {
 		return paths
 	}
 	if q.where != nil {
-		b.filter = read(q.where)
+		b.filter, b.others = read(q.where), otherConditions(q.where)
 	}
 	for _, o := range q.order {
 		if o.score == nil {
@@ -399,6 +400,39 @@ func (q *Query) readsBesides() (b besides) {
 		b.rows = len(read(x)) > 0 || b.rows
 	}
 	return b
+}
+
+func otherConditions(where cond) (n int) {
+	switch c := where.(type) {
+	case *textCondition:
+		return 0
+	case *andExpr:
+		for _, part := range c.list {
+			n += otherConditions(part)
+		}
+		return n
+	case *truthExpr:
+		if x, ok := c.x.(*constExpr); ok && x.v.yes {
+			return 0
+		}
+	}
+	if atomOf(where).op == opaque {
+		return 1
+	}
+	return 0
+}
+
+// CoveredByTexts reports whether the items match that fulfill TextConditions and have the values of Equal on eq.
+func (b *Bound) CoveredByTexts(eq []Path) bool {
+	for i, a := range b.q.conjuncts {
+		if a.op == opaque {
+			continue
+		}
+		if _, at := b.equal(a.path); at != i || !slices.ContainsFunc(eq, func(p Path) bool { return slices.Equal(p, a.path) }) {
+			return false
+		}
+	}
+	return b.q.besides.others == 0
 }
 
 // TextsOnly reports what can be computed from texts and certain other properties alone: which items match and their
