@@ -2,6 +2,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
 import { keepScrollPositions } from "./app/navigation";
+import { openSearchByKey } from "./app/openSearch";
 import { currentPage, loaded } from "./app/page";
 import "./styles/base.css";
 
@@ -9,6 +10,7 @@ import "./styles/base.css";
 document.fonts.load('1em "Source Serif 4"').catch(() => undefined);
 
 keepScrollPositions();
+openSearchByKey();
 
 const container = document.getElementById("root");
 if (!container) throw new Error("index.html has no #root");

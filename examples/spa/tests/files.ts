@@ -43,7 +43,7 @@ export async function draw(
   return { name: `disc.${type.slice("image/".length)}`, mimeType: type, buffer };
 }
 
-/** Adds to a JPEG what a phone writes: it is to be turned by 90 degrees, and there is a comment on the place. */
+/** Adds the EXIF metadata of a phone to a JPEG: an orientation of 90 degrees, and a comment with the location. */
 export function asByPhone(file: TestFile): TestFile {
   const tiff = Buffer.from("4d4d002a00000008000101120003000000010006000000000000", "hex"); // orientation 6
   const exif = Buffer.concat([Buffer.from("Exif\0\0"), tiff, Buffer.from("GPS 51.997,-0.741")]);
@@ -76,12 +76,12 @@ export async function choose(page: Page, button: Locator, files: TestFile[]) {
   await (await chooser).setFiles(files);
 }
 
-/** The width of a picture, upright. */
+/** Returns the width of a picture in pixels, after its orientation in EXIF is applied. */
 export const decodedWidth = (page: Page, picture: Buffer) =>
   page.evaluate(async (base64) => {
     const blob = new Blob([Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))]);
     return (await createImageBitmap(blob)).width;
   }, picture.toString("base64"));
 
-/** The width of an image as it was loaded. */
+/** Returns the intrinsic width of an image, in pixels. */
 export const widthOf = (image: Locator) => image.evaluate((image: HTMLImageElement) => image.naturalWidth);

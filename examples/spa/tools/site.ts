@@ -7,6 +7,7 @@ const routes = [
   { path: "/posts/:slug", page: "post", query: "PostPageQuery" },
   { path: "/authors/:username", page: "author", query: "AuthorPageQuery" },
   { path: "/tags/:name", page: "tag", query: "TagPageQuery" },
+  { path: "/search" },
   ...["/posts/:slug/edit", "/write", "/drafts", "/drafts/:id", "/settings", "/signin", "/signin/callback", "/welcome"]
     .map((path) => ({ path })),
 ];

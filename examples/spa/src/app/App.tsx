@@ -6,6 +6,7 @@ import { RequireUser } from "../session/RequireUser";
 import { Announcer } from "../ui/announce";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { useScrollToTop } from "./navigation";
+import { openSearch } from "./openSearch";
 import { usePage } from "./page";
 import { PageError } from "./PageError";
 import { StatusBar } from "./StatusBar";
@@ -20,6 +21,7 @@ export function App() {
       <header className="site-header">
         <nav aria-label="Site">
           <Link href="/" className="brand">Byline</Link>
+          <Link href="/search" aria-keyshortcuts="/" onClick={openSearch}>Search</Link>
           <ErrorBoundary fallback={() => <Link href="/signin">Sign in</Link>}>
             <Suspense>
               <ViewerMenu />

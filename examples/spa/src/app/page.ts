@@ -1,4 +1,4 @@
-import { useEffect } from "react";
+import { useDeferredValue, useEffect } from "react";
 import { loadQuery, type PreloadedQuery } from "react-relay/hooks";
 import type { OperationType } from "relay-runtime";
 import { useLocationProperty } from "wouter/use-browser-location";
@@ -8,33 +8,37 @@ import { matchPath } from "./matchPath";
 import { isRestoring } from "./navigation";
 import { routes, type Route } from "./routes";
 
-/** The page at a path. Its code and its query load together. */
+/** The page at an address. Its code and its query load together. */
 interface Page {
+  address: string;
   path: string;
   route: Route;
   query?: PreloadedQuery<OperationType>;
 }
 
 let current: Page | undefined;
-const left: Page[] = []; // pages whose queries have not been disposed yet
+const kept = new Set<Page>(); // pages whose queries have not been disposed yet
 
 /** The page at the present location. The first call after a navigation begins to load it. */
 export function currentPage() {
-  const { pathname } = location;
-  if (current?.path === pathname) return current;
-  if (current) left.push(current);
-  current = load(pathname);
+  const { pathname, search } = location;
+  const address = pathname + search;
+  if (current?.address === address) return current;
+  current = load(address, pathname, search);
+  kept.add(current);
   return current;
 }
 
-function load(path: string): Page {
+function load(address: string, path: string, search: string): Page {
   for (const route of routes) {
     const params = matchPath(route.path, path);
     if (!params) continue;
-    if (route.forUsers && !signedIn) return { path, route };
-    const query = route.query && loadQuery(environment, route.query, params, { fetchPolicy: policy(route) });
+    if (route.forUsers && !signedIn) return { address, path, route };
+    const variables = route.variables ? route.variables(search) : params;
+    const query =
+      variables && route.query && loadQuery(environment, route.query, variables, { fetchPolicy: policy(route) });
     route.code?.().catch(() => undefined); // an error is that of rendering the page
-    return { path, route, query };
+    return { address, path, route, query };
   }
   throw new Error("no route matches");
 }
@@ -49,12 +53,19 @@ function policy({ forUsers }: Route) {
 export const loaded = ({ route, query }: Page) =>
   Promise.all([route.code?.(), query?.source?.toPromise()]).catch(() => undefined);
 
-/** The page at the location, which begins to load in the event of a navigation, before React renders. */
+/**
+ * The page at the location, which begins to load in the event of a navigation, before React renders. At another address
+ * of the same path, the page stays as it is until the next one has its data.
+ */
 export function usePage() {
-  useLocationProperty(() => currentPage().path);
-  const page = currentPage();
+  useLocationProperty(() => currentPage().address);
+  const page = useDeferredValue(currentPage());
   useEffect(() => {
-    for (const { query } of left.splice(0)) query?.dispose();
+    for (const old of kept) {
+      if (old === page || old === current) continue;
+      old.query?.dispose();
+      kept.delete(old);
+    }
   }, [page]);
   return page;
 }

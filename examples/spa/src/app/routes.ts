@@ -8,9 +8,11 @@ import draftsQuery from "../__generated__/DraftsPageQuery$parameters";
 import editQuery from "../__generated__/EditPageQuery$parameters";
 import feedQuery from "../__generated__/FeedPageQuery$parameters";
 import postQuery from "../__generated__/PostPageQuery$parameters";
+import searchQuery from "../__generated__/SearchPageQuery$parameters";
 import settingsQuery from "../__generated__/SettingsPageQuery$parameters";
 import tagQuery from "../__generated__/TagPageQuery$parameters";
 import { FeedPage } from "../feed/FeedPage";
+import { variablesOf } from "../search/address";
 import { ArticleSkeleton, ListSkeleton } from "../ui/Skeleton";
 import { NotFoundPage } from "./NotFoundPage";
 
@@ -23,6 +25,9 @@ export const routes: readonly Route[] = [
     code: () => import("../author/AuthorPage"), query: authorQuery, Skeleton: ListSkeleton,
   }),
   route("/tags/:name", { code: () => import("../tag/TagPage"), query: tagQuery, Skeleton: ListSkeleton }),
+  route("/search", {
+    code: () => import("../search/SearchPage"), query: searchQuery, variables: variablesOf, Skeleton: ListSkeleton,
+  }),
   route("/write", { code: () => import("../write/WritePage"), forUsers: true }),
   route("/drafts", {
     code: () => import("../write/DraftsPage"), query: draftsQuery, Skeleton: ListSkeleton, forUsers: true,
@@ -39,10 +44,14 @@ export interface Route {
   path: string;
   code?: () => Promise<unknown>;
   Page: ComponentType<{ query?: PreloadedQuery<OperationType> }>;
-  query?: PreloadableConcreteRequest<OperationType>; // its variables are the parameters of the path
+  query?: PreloadableConcreteRequest<OperationType>; // its variables are the parameters of the path, unless:
+  variables?: VariablesOf<OperationType>;
   Skeleton: ComponentType; // holds the place of the page while it loads
   forUsers: boolean; // others sign in first; the query is always sent, since users edit what it selects
 }
+
+/** The variables of a query, by what follows the path: "?" and more. If they are undefined, the query is not sent. */
+type VariablesOf<Query extends OperationType> = (search: string) => Query["variables"] | undefined;
 
 type PageOf<Query extends OperationType> = ComponentType<{ query: PreloadedQuery<Query> }>;
 
@@ -55,10 +64,15 @@ type Options<Query extends OperationType> = Partial<Pick<Route, "Skeleton" | "fo
 
 type Parameters<Path extends string> = Record<Extract<keyof StringRouteParams<Path>, string>, string>;
 
-/** A route whose page takes the query beside it, and whose path has the parameters that are the query's variables. */
+type Variables<Path extends string, Query extends OperationType> = Parameters<Path> extends Query["variables"]
+  ? { variables?: undefined }
+  : { variables: VariablesOf<Query> };
+
+/** A route whose page takes the query beside it. Its path has the parameters that are the query's variables, or not. */
 function route<Path extends string, Query extends OperationType>(
-  path: Parameters<Path> extends Query["variables"] ? Path : never,
-  { code, Page, query, Skeleton = ArticleSkeleton, forUsers = false }: Options<Query>,
+  path: Path,
+  options: Options<Query> & Variables<Path, Query>,
 ): Route {
-  return { path, code, Page: (code ? lazy(code) : Page) as Route["Page"], query, Skeleton, forUsers };
+  const { code, Page, query, variables, Skeleton = ArticleSkeleton, forUsers = false } = options;
+  return { path, code, Page: (code ? lazy(code) : Page) as Route["Page"], query, variables, Skeleton, forUsers };
 }

@@ -1,8 +1,9 @@
 import { graphql, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
-import { Redirect } from "wouter";
+import { Link, Redirect } from "wouter";
 import type { AuthorPageQuery } from "../__generated__/AuthorPageQuery.graphql";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
+import { pathOfSearch } from "../search/address";
 import { Avatar } from "../ui/Avatar";
 import { onDay, Time } from "../ui/Time";
 import { AuthorPosts } from "./AuthorPosts";
@@ -39,7 +40,8 @@ export default function AuthorPage({ query }: { query: PreloadedQuery<AuthorPage
         <p>
           <bdi>@{user.username}</bdi> ·{" "}
           {user.postCount != null && <>{user.postCount === 1 ? "1 post" : `${user.postCount} posts`} · </>}
-          {user.createdAt && <>writes here since <Time value={user.createdAt} phrase={onDay} /></>}
+          {user.createdAt && <>writes here since <Time value={user.createdAt} phrase={onDay} /> · </>}
+          <Link href={pathOfSearch({ author: user.id })}>Search in these posts</Link>
         </p>
         {user.bio && <p className="bio" dir="auto">{user.bio}</p>}
       </header>

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { graphql, useFragment } from "react-relay/hooks";
 import { Link } from "wouter";
 import type { PostCard_post$key } from "../__generated__/PostCard_post.graphql";
@@ -6,8 +7,14 @@ import { Cover } from "../pictures/Cover";
 import { TagLinks } from "../tag/TagLinks";
 import "./PostCard.css";
 
-/** A post in a list; the first one's cover is among what a reader sees first. */
-export function PostCard({ post, first }: { post: PostCard_post$key; first: boolean }) {
+interface Props {
+  post: PostCard_post$key;
+  first: boolean; // its cover is among what a reader sees first
+  children?: ReactNode; // another part of the text than the excerpt
+}
+
+/** A post in a list. */
+export function PostCard({ post, first, children }: Props) {
   const { slug, title, excerpt, tags, likeCount, commentCount, ...data } = useFragment(
     graphql`
       fragment PostCard_post on Post {
@@ -30,7 +37,7 @@ export function PostCard({ post, first }: { post: PostCard_post$key; first: bool
       <h2 dir="auto">
         <Link href={`/posts/${slug}`}>{title}</Link>
       </h2>
-      <p className="excerpt" dir="auto">{excerpt}{isCut(excerpt) && "…"}</p>
+      <p className="excerpt" dir="auto">{children ?? (isCut(excerpt) ? `${excerpt}…` : excerpt)}</p>
       <footer>
         <p className="counts">
           {count(likeCount, "like")} · {count(commentCount, "comment")}

@@ -1,8 +1,9 @@
 import { graphql, usePreloadedQuery, type PreloadedQuery } from "react-relay/hooks";
-import { Redirect } from "wouter";
+import { Link, Redirect } from "wouter";
 import type { TagPageQuery } from "../__generated__/TagPageQuery.graphql";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
+import { pathOfSearch } from "../search/address";
 import { TagPosts } from "./TagPosts";
 import { pathOfTag } from "./tags";
 
@@ -26,7 +27,10 @@ export default function TagPage({ query }: { query: PreloadedQuery<TagPageQuery>
     <div className="page">
       <header className="tag-header">
         <PageHeading title={`#${tag.name}`} />
-        <p>{tag.postCount === 1 ? "1 post" : `${tag.postCount} posts`}</p>
+        <p>
+          {tag.postCount === 1 ? "1 post" : `${tag.postCount} posts`} ·{" "}
+          <Link href={pathOfSearch({ tag: tag.name })}>Search in these posts</Link>
+        </p>
       </header>
       <TagPosts tag={tag} />
     </div>
