@@ -21,7 +21,7 @@ async function visit(page: Page, path: string) {
     }).observe({ type: "layout-shift", buffered: true });
   });
   await page.goto(site.own + path);
-  await expect(page.getByRole("link", { name: "Sign in" })).toBeVisible();
+  await expect(page.getByRole("link", { name: "Sign in" }).first()).toBeVisible();
   return requests;
 }
 
@@ -43,6 +43,17 @@ test("the application takes over pages without a request, and moves nothing", as
   await page.getByRole("link", { name: "Byline" }).click(); // as an application
   await expect(page.getByRole("article")).toHaveCount(10);
   await expect(page.locator("link[rel=canonical]")).toHaveCount(0); // that of the post
+});
+
+test("the application takes over a search without a request, and moves nothing", async ({ page }) => {
+  for (const path of ["/search", "/search?q=bread", "/search?q=bread&order=newest", "/search?q=%22no+such+words%22"]) {
+    const requests = await visit(page, path);
+    expect(requests.filter((method) => method === "GET")).toEqual([]);
+    await expect(page).not.toHaveTitle(/MOVED/);
+    await expect(page).toHaveTitle(/Search · Byline$/);
+    await expect(page.locator("h1")).toHaveCount(1);
+    await expect(page.getByRole("article")).toHaveCount(path.includes("bread") ? 10 : 0);
+  }
 });
 
 test("a signed-in reader gets what is theirs", async ({ page }) => {

@@ -7,7 +7,7 @@ const routes = [
   { path: "/posts/:slug", page: "post", query: "PostPageQuery" },
   { path: "/authors/:username", page: "author", query: "AuthorPageQuery" },
   { path: "/tags/:name", page: "tag", query: "TagPageQuery" },
-  { path: "/search" },
+  { path: "/search", page: "search", query: "SearchPageQuery" },
   ...["/posts/:slug/edit", "/write", "/drafts", "/drafts/:id", "/settings", "/signin", "/signin/callback", "/welcome"]
     .map((path) => ({ path })),
 ];

@@ -53,10 +53,10 @@ export function SearchResults({ query }: { query: PreloadedQuery<SearchPageQuery
 
   if (!found.length && !hasNext) {
     return (
-      <div className="end">
+      <>
         <p>No posts match all of this.</p>
-        <p>Try fewer words, other words, or no quotes.</p>
-      </div>
+        <p className="hint">Try fewer words, other words, or no quotes.</p>
+      </>
     );
   }
   return (
