@@ -53,6 +53,11 @@ test("tag", async ({ page }) => {
   await expect(page.getByRole("article").first()).toBeVisible();
 });
 
+test("search", async ({ page }) => {
+  await page.goto("/search?q=bread+oven");
+  await expect(page.getByRole("article").locator("mark").first()).toBeVisible();
+});
+
 test("writing", async ({ page }) => {
   await signInAs(page, "ada");
   await page.goto("/write");
