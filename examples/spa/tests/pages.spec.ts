@@ -54,7 +54,7 @@ test("tag", async ({ page }) => {
 });
 
 test("search", async ({ page }) => {
-  await page.goto("/search?q=bread+oven");
+  await page.goto("/search?q=doughs+crust");
   await expect(page.getByRole("article").locator("mark").first()).toBeVisible();
 });
 
