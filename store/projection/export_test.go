@@ -20,6 +20,15 @@ func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error
 	return v.ProjectFeed(ctx, posts)
 }
 
+// ProjectSearchItems projects the search items of posts as the handler of the change feed does.
+func (v *Views) ProjectSearchItems(ctx context.Context, posts ...*blog.Post) error {
+	changed := map[string]*blog.Post{}
+	for _, p := range posts {
+		changed[p.ID] = p
+	}
+	return v.search.project(ctx, postChanges{posts: changed})
+}
+
 // RefillFeed refills the feed.
 func (v *Views) RefillFeed(ctx context.Context) error {
 	entries, err := v.partitions.entries(ctx, blog.TypePost)
