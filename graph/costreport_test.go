@@ -246,7 +246,8 @@ func TestCost_Detail(t *testing.T) {
 		"a reference": {`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`,
 			[]string{"post comments posts query"}},
 		"a write": {`mutation { p: createPost(input: {title: "t", content: "c"}) { post { id } } }`,
-			[]string{"p writePost feed create", "p writePost posts create", "p writePost users create"}},
+			[]string{"p writePost feed create", "p writePost posts create", "p writePost search create",
+				"p writePost users create"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, c := withCost(t, b, "ada", b.fill(tt.query), "detail")

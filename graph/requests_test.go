@@ -110,10 +110,11 @@ func TestRequestsPerWrite(t *testing.T) {
 			[]string{"read users"}},
 		{"C2, create", "ada",
 			`mutation { createPost(input: {title: "t", content: "c"}) { post { id title content author { username } } } }`,
-			[]string{"post feed", "post posts", "post users"}},
+			[]string{"post feed", "post posts", "post search", "post users"}},
 		{"C2, edit", "ada",
 			`mutation { updatePost(input: {id: "<post:notes>", title: "t"}) { post { title content version } } }`,
-			[]string{"patch posts", "put feed", "put users", "read feed", "read posts", "read users"}}, // it has tags
+			[]string{"patch posts", "patch search", "put feed", "put users", "read feed", "read posts", // it has tags
+				"read users"}},
 		{"C3", "ada",
 			`mutation { createComment(input: {postId: "<post:notes>", content: "c"}) { comment { id content post { title } } post { commentCount } } }`,
 			[]string{"batch posts"}},
@@ -141,8 +142,8 @@ func TestRequestsPerWrite(t *testing.T) {
 		{"a delete of a post with a comment and a like", "ada",
 			`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
 			// both projections, the comment and the like
-			[]string{"batch posts", "put feed", "put posts", "put users", "query posts", "read feed", "read posts",
-				"read users"}},
+			[]string{"batch posts", "put feed", "put posts", "put search", "put users", "query posts", "read feed",
+				"read posts", "read search", "read users"}},
 		{"a delete of a user", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`,
 			[]string{"patch users", "read users"}},
 		{"a delete of a user, again", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`,

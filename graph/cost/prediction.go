@@ -327,6 +327,8 @@ func rowOfInput(f *ast.Field, variables map[string]any) (row fields.Field, ok bo
 		return fields.UpdateProfile, true
 	case f.Name == "updatePost" && !given(postFields...):
 		return fields.SamePost, true
+	case f.Name == "updatePost" && !given("title", "content", "tags"):
+		return fields.UpdateDetails, true
 	case f.Name == "createPost" && draft:
 		return fields.CreateDraft, true
 	}

@@ -150,7 +150,8 @@ const (
 	Timelines         Partition = "(timelines)"
 	MonthOfTag        Partition = "(month of the tag)"
 	MonthOfAll        Partition = "(month of all posts)"
-	Month             Partition = "(month)" // of all posts: the argument
+	Month             Partition = "(month)"  // of all posts: the argument
+	Decade            Partition = "(decade)" // of the post
 	EachDecade        Partition = "(each decade)"
 	EachPost          Partition = "(each post)"
 	OldUsername       Partition = "(username:<old name>)"

@@ -48,6 +48,17 @@ var (
 		Price:  Price{Each: 1},
 		Access: Access{store.WritePost, []Request{{cosmos.KindPointRead, "posts", "input.id"}}},
 	}
+	// UpdateDetails is Mutation.updatePost without a title, content and tags, which searches find.
+	UpdateDetails = Field{
+		Price: Price{Each: 33.8, FeedPartition: 10.3, OptionalKB: 1.3}, Later: Later{Each: 9},
+		Access: Access{store.WritePost, []Request{
+			{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
+			{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
+			// of a post with tags
+			{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
+			{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
+		}},
+	}
 	// CreateDraft is Mutation.createPost of a draft.
 	CreateDraft = Field{
 		Price: Price{Each: 9.7, KB: .2, Key: 2}, Later: Later{Each: 1.2},
@@ -256,48 +267,50 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"deleteUser": {
 			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator},
-			Later: Later{Each: 130, Tag: 15, Post: 55, Other: 37, Below: 8},
+			Later: Later{Each: 130, Tag: 15, Post: 66, Other: 37, Below: 8},
 			Access: Access{store.DeleteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 			}},
 		},
 		"createUpload": {Price: Price{Each: 1, Work: true}, Rule: []Relation{Anyone}}, // it lists the user's files
 		"createPost": { // C2
-			Price: Price{Each: 18.5, FeedPartition: 5.5, Long: 6.5, KB: .37, OptionalKB: 1.1, Key: 1},
+			Price: Price{Each: 26.4, FeedPartition: 5.5, Long: 6.5, KB: .68, OptionalKB: 1.1, Key: 1},
 			Later: Later{Each: 50, Tag: 35}, Rule: []Relation{Anyone},
 			Access: Access{store.WritePost, []Request{
 				{cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer},
-				{cosmos.KindCreate, "feed", EachFeedPartition},
+				{cosmos.KindCreate, "feed", EachFeedPartition}, {cosmos.KindCreate, "search", Decade},
 			}},
 		},
 		"publishPost": { // C2, and the writes of the draft
-			Price: Price{Each: 40, FeedPartition: 5.5}, Rule: []Relation{Self},
+			Price: Price{Each: 48, FeedPartition: 5.5}, Rule: []Relation{Self},
 			Later: Later{Each: 62},
 			Access: Access{store.PublishPost, []Request{
 				{cosmos.KindPatch, "users", Viewer},
 				{cosmos.KindCreate, "posts", "input.id"}, {cosmos.KindCreate, "users", Viewer},
-				{cosmos.KindCreate, "feed", EachFeedPartition},
+				{cosmos.KindCreate, "feed", EachFeedPartition}, {cosmos.KindCreate, "search", Decade},
 				{cosmos.KindDelete, "users", Viewer},
 			}},
 		},
 		"updatePost": { // C2
-			Price: Price{Each: 33.8, FeedPartition: 10.3, Long: 6.5, KB: .37, OptionalKB: 1.3},
+			Price: Price{Each: 46.8, FeedPartition: 10.3, Long: 6.5, KB: .68, OptionalKB: 1.3},
 			Later: Later{Each: 19, Tag: 45}, Rule: []Relation{Author},
 			Access: Access{store.WritePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 				{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
+				{cosmos.KindPatch, "search", Decade},
 				// of a post with tags
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
 				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
 			}},
 		},
 		"deletePost": {
-			Price: Price{Each: 36.4, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},
+			Price: Price{Each: 49, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},
 			Later: Later{Each: 70, Tag: 56, Below: 7},
 			Access: Access{store.DeletePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindReplace, "posts", "input.id"},
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
 				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
+				{cosmos.KindPointRead, "search", Decade}, {cosmos.KindReplace, "search", Decade},
 				{cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"},
 			}},
 		},

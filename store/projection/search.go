@@ -69,14 +69,14 @@ func (s *searchView) project(ctx context.Context, c postChanges) error {
 }
 
 // update writes the item of a post that was just written, so that its writer finds it at once. It takes no longer than
-// wait. Unlike those of a projection, its requests do not wait while background work is throttled.
+// wait. Its requests are the writer's own: they do not wait while background work is throttled.
 func (s *searchView) update(ctx context.Context, p *blog.Post, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(cosmos.Apart(ctx, ProjectPosts), wait)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if s.isWritten(p) {
 		return nil
 	}
-	return s.unlessMissing(s.write(ctx, s.requests.search, p, nil, p.Version == 1))
+	return s.unlessMissing(s.write(ctx, s.requests.search, p, nil, p.Revision == 1))
 }
 
 // load creates the items of posts of a bulk load.
