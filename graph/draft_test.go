@@ -214,7 +214,7 @@ func TestDrafts_Cost(t *testing.T) {
 		}
 		return b.wire.charged()
 	}
-	published := do("a post", `mutation { createPost(input: {title: "t", content: "`+text+`"}) { post { id } } }`, 20)
+	published := do("a post", `mutation { createPost(input: {title: "t", content: "`+text+`"}) { post { id } } }`, 28)
 	do("create", `mutation { createPost(input: {title: "t", content: "`+text+`", draft: true}) { post { id } } }`, 12)
 	do("edit", `mutation { updatePost(input: {id: "<post:draft>", title: "u"}) { post { id } } }`, 16)
 	do("read", `{ post(id: "<post:draft>") { id title content } }`, 2.2)

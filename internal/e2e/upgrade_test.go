@@ -5,6 +5,7 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"byline/internal/testkit"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -129,6 +131,9 @@ func (c *cluster) addIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := container.Read(t.Context(), nil)
+		if cosmos.HasStatus(err, http.StatusNotFound) {
+			continue // this version creates it
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
