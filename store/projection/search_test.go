@@ -133,8 +133,8 @@ func (w *world) matches() {
 	}
 }
 
-// The text of a long post is found by its title that was edited, whoever writes the item: the writer of the edit, or the
-// projection of an instance that does not have the text.
+// A long post is found by its edited title and by its text, also if the projection writes the item, which does not have
+// the text.
 func TestSearchItems_LongPost(t *testing.T) {
 	for name, killed := range map[string]bool{"written": false, "projected": true} {
 		t.Run(name, func(t *testing.T) {
