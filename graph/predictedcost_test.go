@@ -224,6 +224,38 @@ func TestPredictedCost_Timelines(t *testing.T) {
 	}
 }
 
+// The predicted cost of a search is within a fifth of the charge once the statistics of its words are known, of full pages
+// in both orders.
+func TestPredictedCost_Search(t *testing.T) {
+	b := newBlog(t, Options{})
+	b.user(t, "ada")
+	text := strings.Repeat("Every read of a tag is two requests. ", 37)
+	for i := range 240 {
+		b.post(t, "ada", fmt.Sprint("post ", i), text+[]string{"Zebras.", "No stripes."}[i%2], "tag")
+	}
+	b.project(t, b.caughtUp)
+	for _, query := range []string{"zebra", "requests", "read requests", "every read tag zebra", "requests -stripes"} {
+		for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+			for _, n := range []int{1, 20, 100} {
+				document := fmt.Sprintf(`{ search(query: %q, order: %s, first: %d) { edges { node { title } } } }`, query, order, n)
+				search := func() (charged, predicted float64) {
+					a, c := withCost(t, b, "", document, "detail")
+					if found := strings.Count(a.body, `"title"`); a.code() != "" || found != n {
+						t.Fatalf("%d posts: %.500s", found, a.body)
+					}
+					return c.ActualRU, c.PredictedRU
+				}
+				search() // reads the statistics
+				charged, predicted := search()
+				t.Logf("%s %s %d: charged %.2f RU, predicted %.2f", order, query, n, charged, predicted)
+				if math.Abs(predicted-charged) > charged/5 {
+					t.Errorf("%s: charged %.2f RU, predicted %.2f", document, charged, predicted)
+				}
+			}
+		}
+	}
+}
+
 // A partitioned feed is written in each of its partitions and read in one. Predictions and Explain account for that.
 func TestPredictedCost_PartitionedFeed(t *testing.T) {
 	const partitions = 4

@@ -390,8 +390,8 @@ func (w *costWalk) search(f *ast.Field, p fields.Price, size float64) float64 {
 		read += store.FeedPosition(after) // it reads the pages before, too
 	}
 	if known, ok := w.blog.SearchRU(q, read); ok {
-		const decades = 1 // the read of which decades have posts
-		return decades + known + fields.Posts.Of(size)
+		const decades = 1                                // the read of which decades have posts
+		return decades + known + fields.Posts.Of(size+1) // one more tells whether posts follow
 	}
 	return ru
 }

@@ -178,13 +178,13 @@ func TestPredict_Search(t *testing.T) {
 		ru     float64
 	}{
 		`query: "known"`: {store.Search{Query: "known", Order: store.ByRelevance}, 20,
-			1 + 7 + fields.Posts.Of(20)},
+			1 + 7 + fields.Posts.Of(21)},
 		`query: "known", first: 5, tag: "go", author: "` + author + `"`: {
-			store.Search{Query: "known", Order: store.ByRelevance, Tag: "go", AuthorID: "u1"}, 5, 1 + 7 + fields.Posts.Of(5)},
+			store.Search{Query: "known", Order: store.ByRelevance, Tag: "go", AuthorID: "u1"}, 5, 1 + 7 + fields.Posts.Of(6)},
 		`query: "known", order: NEWEST, after: "` + after + `"`: {
-			store.Search{Query: "known", Order: store.ByDate}, 20, 1 + 7 + fields.Posts.Of(20)},
+			store.Search{Query: "known", Order: store.ByDate}, 20, 1 + 7 + fields.Posts.Of(21)},
 		`query: "known", after: "` + after + `"`: {
-			store.Search{Query: "known", Order: store.ByRelevance}, 60, 1 + 7 + fields.Posts.Of(20)},
+			store.Search{Query: "known", Order: store.ByRelevance}, 60, 1 + 7 + fields.Posts.Of(21)},
 		`query: "unknown", first: 10`: {
 			store.Search{Query: "unknown", Order: store.ByRelevance}, 10, p.Each + 10*p.Item},
 	} {

@@ -153,7 +153,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.TopTags, []Request{{cosmos.KindQuery, "feed", Timelines}}},
 		},
 		"search": { // by relevance, in a blog with a few hundred posts that match: see cost.Blog
-			Price: Price{Each: 11.5, Item: .2},
+			Price: Price{Each: 9, Item: .19},
 			Access: Access{store.SearchPosts, []Request{
 				{cosmos.KindPointRead, "feed", Timelines},
 				{cosmos.KindQuery, "search", EachDecade}, // of statistics; newest first it is not sent
