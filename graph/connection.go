@@ -157,7 +157,7 @@ func (r *Resolver) searchPage(
 	})
 }
 
-// searchOf returns the search of the arguments of Query.search. An empty tag is none.
+// searchOf returns the search of the arguments of Query.search. An empty tag stands for all posts.
 func searchOf(query string, order *store.SearchOrder, tag, author *string) (store.Search, error) {
 	q := store.Search{Query: query, Order: store.ByRelevance}
 	if order != nil && *order != "" {

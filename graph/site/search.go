@@ -19,7 +19,7 @@ var searchParameters = []string{"q", "order", "tag", "author", "after"}
 type results struct {
 	Query, Order, Tag, Author string // of the address
 	Posts                     []result
-	Problem                   string // why there are no posts; "": there is none
+	Problem                   string // why the search was refused; "" if it was not
 }
 
 // result is a post that a search has found, and a part of it.

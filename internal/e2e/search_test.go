@@ -86,7 +86,7 @@ func quoted(t *testing.T, text string) string {
 }
 
 // searchParts are what random queries are made of, as JSON writes them: terms, operators, scripts of the world, what
-// ends a literal of SQL, and what is no text.
+// ends a literal of SQL, and unpaired surrogates.
 var searchParts = []string{
 	"a", "the", "compiler", "letters", "Ärger", "naïve", "it's", "don’t", "C++", "c#", "node.js", "1234", "3.14", "²", "ſ",
 	" ", " ", " ", "  ", `\t`, `\n`, `\u00a0`, `\u2028`, `\u3000`, `\u0000`, `\u0007`, `\ufeff`, `\u200b`, `\u200d`,
