@@ -115,7 +115,11 @@ func (r *Query) textsPlan(conds []sql.TextCondition) (p plan, ok bool) {
 	}
 	var shared []sql.Path
 	doc := []byte("{")
-	for _, path := range r.pinnedPartition() {
+	pinned := []sql.Path(nil)
+	if r.scope.exact {
+		pinned = r.pinnedPartition()
+	}
+	for _, path := range pinned {
 		if len(path) == 1 {
 			v, _ := r.bound.Equal(path)
 			if len(doc) > 1 {

@@ -315,3 +315,74 @@ test("429 and the retries of the SDK", async () => {
     patient.dispose();
   }
 });
+
+// The orders of ORDER BY RANK, which the SDK computes from statistics and component queries, are those of BM25 and, for
+// several scores, of reciprocal rank fusion.
+test("full-text search ranks as BM25", async () => {
+  const fullTextPaths = ["/t", "/u"].map((path) => ({ path, language: "en-US" }));
+  const { container: texts } = await database.containers.create({
+    id: "texts", partitionKey: { paths: ["/pk"] },
+    fullTextPolicy: { defaultLanguage: "en-US", fullTextPaths },
+    indexingPolicy: { includedPaths: [{ path: "/*" }], fullTextIndexes: fullTextPaths.map(({ path }) => ({ path })) },
+  });
+  let state = 7;
+  const random = (n) => (state = (state * 48271) % 2147483647) % n;
+  const words = "red wine cat dog sun moon tree".split(" "); // that neither stem nor stop
+  const text = () => Array.from({ length: 1 + random(30) }, () => words[Math.min(random(7), random(7))]);
+  const docs = Array.from({ length: 70 }, (_, n) => ({ n, pk: `p${n % 3}`, t: text(), u: text() }));
+  for (const d of docs) {
+    await texts.items.create({ id: `${d.n}`, n: d.n, pk: d.pk, t: d.t.join(" "), u: d.u.join(" ") });
+  }
+  const occurrences = (list, phrase) => ` ${list.join("  ")} `.split(` ${phrase.replaceAll(" ", "  ")} `).length - 1;
+  const bm25 = (property, terms) => {
+    const mean = docs.reduce((sum, d) => sum + d[property].length, 0) / docs.length;
+    const having = terms.map((term) => docs.filter((d) => occurrences(d[property], term) > 0).length);
+    return (d) => terms.reduce((sum, term, i) => {
+      const f = occurrences(d[property], term);
+      return sum + Math.log(1 + (docs.length - having[i] + 0.5) / (having[i] + 0.5)) * f * 2.2 /
+        (f + 1.2 * (0.25 + 0.75 * d[property].length / mean));
+    }, 0);
+  };
+  const score = (property, terms) => `FullTextScore(c.${property}, ${terms.map((term) => `"${term}"`).join(", ")})`;
+  const all = () => true, t = (...terms) => ["t", terms], u = (...terms) => ["u", terms];
+  for (const { scores, weights, top, offset, limit, where, fits = all } of [
+    { scores: [t("red")], top: 10 },
+    { scores: [t("tree")], top: 70 },
+    { scores: [t("moon", "tree")], top: 70 },
+    { scores: [t("cat", "dog", "sun")], top: 25 },
+    { scores: [t("red wine")], top: 70 },
+    { scores: [t("red wine", "tree")], top: 70 },
+    { scores: [u("sun")], offset: 5, limit: 20 },
+    { scores: [u("wine", "dog cat")], offset: 0, limit: 70 },
+    { scores: [t("cat", "dog")], top: 30, where: "c.n < 40", fits: (d) => d.n < 40 },
+    { scores: [t("red")], top: 30, where: 'FullTextContains(c.u, "moon")', fits: (d) => d.u.includes("moon") },
+    { scores: [t("sun")], top: 30, where: 'FullTextContainsAll(c.t, "sun", "red") AND c.n >= 9',
+      fits: (d) => d.t.includes("sun") && d.t.includes("red") && d.n >= 9 },
+    { scores: [t("sun")], top: 30, where: 'NOT FullTextContains(c.t, "red")', fits: (d) => !d.t.includes("red") },
+    { scores: [t("red"), u("dog", "sun")], top: 40 },
+    { scores: [t("red wine"), u("moon")], offset: 3, limit: 40 },
+    { scores: [t("red"), u("dog")], weights: [2, 0.5], top: 40 },
+    { scores: [t("red"), u("moon")], weights: [1, -1], top: 40 },
+    { scores: [t("wine", "tree")], top: 20, where: 'c.pk = "p1"', fits: (d) => d.pk === "p1" },
+  ]) {
+    const ranks = scores.map(([property, terms]) => score(property, terms));
+    const rank = scores.length === 1 ? ranks[0] : `RRF(${[...ranks, ...(weights ? [`[${weights.join(", ")}]`] : [])].join(", ")})`;
+    const query = `SELECT ${top ? `TOP ${top} ` : ""}c.n FROM c${where ? ` WHERE ${where}` : ""} ORDER BY RANK ${rank}` +
+      (limit ? ` OFFSET ${offset} LIMIT ${limit}` : "");
+    const { resources } = await texts.items.query(query, { forceQueryPlan: true }).fetchAll();
+    const found = docs.filter(fits), total = new Map(found.map((d) => [d.n, 0]));
+    scores.forEach(([property, terms], at) => {
+      const scoreOf = bm25(property, terms), sign = Math.sign(weights?.[at] ?? 1);
+      let place = 0, before;
+      for (const d of found.toSorted((a, b) => sign * (scoreOf(b) - scoreOf(a)))) {
+        if (before === undefined || Math.abs(before - scoreOf(d)) > 1e-12) place++;
+        before = scoreOf(d);
+        const fused = Math.abs(weights?.[at] ?? 1) / (60 + place);
+        total.set(d.n, total.get(d.n) + (scores.length === 1 ? before : fused));
+      }
+    });
+    const wanted = [...total.values()].sort((a, b) => b - a).slice(offset ?? 0, (offset ?? 0) + (top ?? limit));
+    assert.equal(resources.length, wanted.length, query);
+    resources.forEach(({ n }, i) => assert.ok(Math.abs(total.get(n) - wanted[i]) < 1e-9, `${query}: place ${i} has ${n}`));
+  }
+});
