@@ -70,6 +70,10 @@ func argumentsOf(t *testing.T, schema *ast.Schema, f *ast.FieldDefinition, b *te
 	if f.Name == "user" {
 		values["id"] = b.fill(`"<user:dora>"`)
 	}
+	if f.Name == "search" {
+		values["query"], values["author"], values["tag"], values["order"] =
+			`"confidential"`, b.fill(`"<user:dora>"`), "null", "NEWEST"
+	}
 	valueOf := func(name string, typ *ast.Type) string {
 		v, ok := values[name]
 		switch {

@@ -50,7 +50,7 @@ var (
 	}
 	// UpdateDetails is Mutation.updatePost without a title, content and tags, which searches find.
 	UpdateDetails = Field{
-		Price: Price{Each: 33.8, FeedPartition: 10.3, OptionalKB: 1.3}, Later: Later{Each: 9},
+		Price: Price{Each: 33.8, FeedPartition: 10.3, OptionalKB: 1.3}, Later: Later{Each: 19},
 		Access: Access{store.WritePost, []Request{
 			{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 			{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
@@ -305,7 +305,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"deletePost": {
 			Price: Price{Each: 49, FeedPartition: 11.3}, Rule: []Relation{Author, Moderator},
-			Later: Later{Each: 70, Tag: 56, Below: 7},
+			Later: Later{Each: 70, Tag: 65, Below: 7},
 			Access: Access{store.DeletePost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindReplace, "posts", "input.id"},
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
