@@ -148,7 +148,7 @@ func TestMetrics(t *testing.T) {
 			slices.Sorted(maps.Keys(served)))
 	}
 	closed := map[string]string{
-		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`,
+		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|search|leases`,
 		"projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
 		"type":       `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`,
 		"kind": `rename|deletePost|deleteUser|sweepFiles`, "status": `449|40[34]/\d{4}`, "check": `clock|cosmos|overload`,
