@@ -210,6 +210,7 @@ type Page[T any] struct {
 
 	list     string // the list's name
 	seen     int    // items before the page
+	ranks    []int  // of the items in the list, from 1; nil: they follow those before the page
 	copy     int    // index of the feed partition that the page was read from
 	after    *cursor
 	position func(T) (blog.Date, string)
@@ -228,7 +229,11 @@ func (p *Page[T]) Cursor(i int) string { return string(p.AppendCursor(nil, i)) }
 // AppendCursor appends the cursor of Items[i].
 func (p *Page[T]) AppendCursor(dst []byte, i int) []byte {
 	date, id := p.position(p.Items[i])
-	return cursor{Date: date, ID: id, Seen: p.seen + i + 1, Copy: p.copy}.appendTo(dst, p.list)
+	seen := p.seen + i + 1
+	if p.ranks != nil {
+		seen = p.ranks[i]
+	}
+	return cursor{Date: date, ID: id, Seen: seen, Copy: p.copy}.appendTo(dst, p.list)
 }
 
 // cursor is a GraphQL connection cursor: the sort key of an item, the number of items up to

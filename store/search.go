@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"byline/store/blog"
 	"byline/store/search"
@@ -39,7 +40,8 @@ type Found struct {
 // searchStore searches posts.
 type searchStore struct {
 	*base
-	searcher *search.Searcher
+	searcher     *search.Searcher
+	knownDecades atomic.Pointer[[]string] // of the last search; nil: unknown
 }
 
 // searching is a search that is being executed.
@@ -75,9 +77,12 @@ func (s *searchStore) Search(ctx context.Context, q Search, p Paging) (*Page[*Fo
 	if after != nil {
 		page.seen, page.after = after.Seen, after
 	}
-	if run.decades, err = s.decades(ctx); err != nil {
+	decades, err := s.decades(ctx)
+	if err != nil {
 		return nil, err
 	}
+	s.knownDecades.Store(&decades)
+	run.decades = decades
 	if q.Order == ByDate {
 		return page, run.newest(ctx, page)
 	}
@@ -116,18 +121,17 @@ func (s *searchStore) decades(ctx context.Context) ([]string, error) {
 }
 
 // newest fills a page with posts that are older than those before, newest first. Unavailable if it finds none in
-// maxRounds batches.
+// maxRounds batches with hidden posts.
 func (r *searching) newest(ctx context.Context, page *Page[*Found]) error {
 	var after blog.Entry
 	if page.after != nil {
 		after = blog.Entry{CreatedAt: page.after.Date, ID: page.after.ID}
 	}
-	for round := 1; len(r.decades) > 0 && len(page.Items) <= r.first; round++ {
-		if after.ID != "" && r.decades[0] > search.Decade(after.CreatedAt) {
-			r.decades = r.decades[1:]
-			continue
-		}
-		if round > maxRounds {
+	for len(r.decades) > 0 && after.ID != "" && r.decades[0] > search.Decade(after.CreatedAt) {
+		r.decades = r.decades[1:]
+	}
+	for rounds := 0; len(r.decades) > 0 && len(page.Items) <= r.first; {
+		if rounds == maxRounds {
 			if page.More = true; len(page.Items) == 0 {
 				return manyDeletions(searchOp)
 			}
@@ -138,8 +142,17 @@ func (r *searching) newest(ctx context.Context, page *Page[*Found]) error {
 		if err != nil {
 			return err
 		}
-		if err := r.add(ctx, page, hits); err != nil {
+		posts, err := r.postsOf(ctx, hits)
+		if err != nil {
 			return err
+		}
+		for i, p := range posts {
+			if p != nil {
+				page.Items = append(page.Items, &Found{p, hits[i].Snippet})
+			}
+		}
+		if slices.Contains(posts, nil) {
+			rounds++
 		}
 		if len(hits) < want {
 			r.decades = r.decades[1:]
@@ -151,48 +164,74 @@ func (r *searching) newest(ctx context.Context, page *Page[*Found]) error {
 	return nil
 }
 
-// relevant fills a page with the posts after those before, best first. Where it begins is known by the last post before
-// it, as others may have been hidden, or by the number of posts, if that one is gone.
+// relevant fills a page with the posts after those before, best first: by one query, or by a second one for all that a
+// search may find, if the first one finds too few that are not hidden, or not the last post before the page.
 func (r *searching) relevant(ctx context.Context, page *Page[*Found]) error {
-	for n := page.seen + r.first + 1; ; n += r.first + 1 {
-		n = min(n, maxRelevant)
+	read := map[string]*blog.Post{} // nil: hidden
+	for n := min(page.seen+r.first+1, maxRelevant); ; n = maxRelevant {
 		hits, err := r.searcher.Relevant(ctx, r.query, r.filter, r.decades, n)
 		if err != nil {
 			return err
 		}
-		start := min(page.seen, len(hits))
-		if page.after != nil {
-			if i := slices.IndexFunc(hits, func(h search.Hit) bool { return h.ID == page.after.ID }); i >= 0 {
-				start = i + 1
+		all := n == maxRelevant || len(hits) < n
+		start, found := startOf(page, hits)
+		if !found && !all {
+			continue
+		}
+		page.Items, page.ranks = nil, nil
+		for size := r.first + 1; start < len(hits) && len(page.Items) <= r.first; size *= 2 {
+			end := min(start+size, len(hits))
+			if err := r.readInto(ctx, read, hits[start:end]); err != nil {
+				return err
+			}
+			for ; start < end; start++ {
+				if p := read[hits[start].ID]; p != nil {
+					page.Items = append(page.Items, &Found{p, hits[start].Snippet})
+					page.ranks = append(page.ranks, start+1)
+				}
 			}
 		}
-		page.Items = nil
-		if err := r.add(ctx, page, hits[start:]); err != nil {
-			return err
-		}
-		if len(page.Items) > r.first || len(hits) < n || n == maxRelevant {
+		if len(page.Items) > r.first || all {
 			page.cut(r.first)
 			return nil
 		}
 	}
 }
 
-// add appends the posts of hits to a page, but for those that do not exist or are hidden.
-func (r *searching) add(ctx context.Context, page *Page[*Found], hits []search.Hit) error {
+// startOf returns the index of the hit at which a page begins, and whether the post before it is among the hits. If it
+// is not, it has been deleted, and others have moved up.
+func startOf(page *Page[*Found], hits []search.Hit) (start int, found bool) {
+	if page.after == nil {
+		return 0, true
+	}
+	if i := slices.IndexFunc(hits, func(h search.Hit) bool { return h.ID == page.after.ID }); i >= 0 {
+		return i + 1, true
+	}
+	return page.seen - 1, false
+}
+
+// readInto reads the posts of hits that have not been read.
+func (r *searching) readInto(ctx context.Context, read map[string]*blog.Post, hits []search.Hit) error {
+	var missing []search.Hit
+	for _, h := range hits {
+		if _, ok := read[h.ID]; !ok {
+			missing = append(missing, h)
+		}
+	}
+	posts, err := r.postsOf(ctx, missing)
+	for i, p := range posts {
+		read[missing[i].ID] = p
+	}
+	return err
+}
+
+// postsOf reads the posts of hits: nil for those that do not exist, or are hidden.
+func (r *searching) postsOf(ctx context.Context, hits []search.Hit) ([]*blog.Post, error) {
 	entries := make([]blog.Entry, len(hits))
 	for i, h := range hits {
 		entries[i] = h.Entry
 	}
-	posts, err := r.listedPosts(ctx, entries)
-	if err != nil {
-		return err
-	}
-	for i, p := range posts {
-		if p != nil {
-			page.Items = append(page.Items, &Found{p, hits[i].Snippet})
-		}
-	}
-	return nil
+	return r.listedPosts(ctx, entries)
 }
 
 // SearchRU returns what a first page of a search will cost in Cosmos DB, without its posts, in RU: by the statistics
@@ -202,5 +241,9 @@ func (s *searchStore) SearchRU(q Search, first int) (ru float64, known bool) {
 	if err != nil {
 		return 0, true
 	}
-	return s.searcher.RU(run.query, q.Order == ByDate, first+1)
+	decades := s.knownDecades.Load()
+	if decades == nil {
+		return 0, false
+	}
+	return s.searcher.RU(run.query, *decades, q.Order == ByDate, first+1)
 }

@@ -52,7 +52,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
-	s.searchStore = searchStore{b, search.New(b.search, b.o.Clock, b.o.Logger)}
+	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
 	s.fileStore = fileStore{b, authors}
 	s.exporter = exporter{b}
 	s.importer = importer{b, names}

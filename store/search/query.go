@@ -2,8 +2,8 @@ package search
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -26,12 +26,13 @@ type Query struct {
 // term is a word or a phrase of a query.
 type term struct {
 	text  string
+	key   string // the same for terms that are searched for alike
 	words []word // without stop words; at least one
 }
 
-// Parse parses a search query: words and "phrases", all of which a post must have, and those that it must not have, with
-// a hyphen in front. A last quotation mark may be missing. Stop words alone are ignored, as Cosmos DB finds none. Invalid
-// if the query has more than MaxQuery characters or MaxTerms terms, or nothing to search for.
+// Parse parses a search query: words and "phrases", all of which a post must have, and those that it must not have,
+// with a hyphen in front. A last quotation mark may be missing. Stop words alone are ignored, as Cosmos DB finds none.
+// Invalid if the query has more than MaxQuery characters or MaxTerms terms, or nothing to search for.
 func Parse(op, text string) (Query, error) {
 	var q Query
 	if utf8.RuneCountInString(text) > MaxQuery {
@@ -59,10 +60,11 @@ func Parse(op, text string) (Query, error) {
 		} else {
 			q.must = appendTerm(q.must, one)
 		}
+		if len(q.must)+len(q.not) > MaxTerms {
+			return q, blog.Invalidf(op, "query", blog.ReasonTooMany, "must have at most %d words and phrases", MaxTerms)
+		}
 	}
 	switch {
-	case len(q.must)+len(q.not) > MaxTerms:
-		return q, blog.Invalidf(op, "query", blog.ReasonTooMany, "must have at most %d words and phrases", MaxTerms)
 	case len(q.must) == 0 && len(q.not) == 0:
 		return q, blog.Invalidf(op, "query", blog.ReasonBlank, "must have a word other than the most common ones")
 	case len(q.must) == 0:
@@ -78,25 +80,19 @@ func isSpace(r rune) bool { return strings.ContainsRune(" \t\r\n\v\f\u0085\u00a0
 // appendTerm appends a term to a list, unless the list has it, or it has nothing to search for.
 func appendTerm(list []term, text string) []term {
 	one := term{text: strings.Join(strings.FieldsFunc(text, isSpace), " ")}
+	var key []byte
 	for w := range wordsOf(one.text) {
 		if w.stem != "" {
 			one.words = append(one.words, w)
+			key = strconv.AppendInt(key, int64(w.position-one.words[0].position), 10)
+			key = append(append(append(key, ' '), w.stem...), '\n')
 		}
 	}
-	if len(one.words) == 0 ||
-		slices.ContainsFunc(list, func(other term) bool { return other.key() == one.key() }) {
+	one.key = string(key)
+	if len(one.words) == 0 || slices.ContainsFunc(list, func(other term) bool { return other.key == one.key }) {
 		return list
 	}
 	return append(list, one)
-}
-
-// key returns a text that is the same for terms that are searched for alike.
-func (t *term) key() string {
-	var b strings.Builder
-	for _, w := range t.words {
-		fmt.Fprintf(&b, "%d %s\n", w.position-t.words[0].position, w.stem)
-	}
-	return b.String()
 }
 
 // sql returns the term as a literal.

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,15 +21,13 @@ import (
 
 const (
 	statisticsAge = 5 * time.Minute // for which statistics are used
+	refusalAge    = 5 * time.Minute // for which Cosmos DB is not asked to rank after it has refused
 	maxDecades    = 100
 	maxKnownTerms = 10_000
 )
 
-// size is how many texts a decade has.
-type size struct {
-	texts, words int64
-	read         time.Time
-}
+// size is how many texts a decade has, and how many words they have.
+type size struct{ texts, words int64 }
 
 // hitsOf is a term in a decade.
 type hitsOf struct{ decade, term string }
@@ -48,21 +45,24 @@ type statistics struct {
 }
 
 // Relevant returns the n best posts of decades that match a query, best first: one request for each decade, and one
-// more if its statistics are unknown. If Cosmos DB refuses to rank, it returns the newest. Invalid if the container does
-// not exist.
+// more if its statistics are unknown. If Cosmos DB refuses to rank, but not to find, it returns the newest, for
+// refusalAge. Invalid if the container does not exist.
 func (s *Searcher) Relevant(ctx context.Context, q Query, f Filter, decades []string, n int) ([]Hit, error) {
-	if s.refused.Load() {
+	if now := s.clock(); now.UnixNano() < s.refused.Load() {
 		return s.newest(ctx, q, f, decades, n)
 	}
 	hits, err := s.ranked(ctx, q, f, decades, n)
-	if cosmos.HasStatus(err, http.StatusBadRequest) {
-		if !s.refused.Swap(true) {
-			s.logger.Warn("Cosmos DB does not rank: searches return the newest posts instead of the most relevant",
-				"err", err)
-		}
-		return s.newest(ctx, q, f, decades, n)
+	if !cosmos.HasStatus(err, http.StatusBadRequest) {
+		return hits, err
 	}
-	return hits, err
+	hits, other := s.newest(ctx, q, f, decades, n)
+	if other != nil {
+		return nil, other
+	}
+	s.refused.Store(s.clock().Add(refusalAge).UnixNano())
+	s.logger.Warn("Cosmos DB does not rank: searches return the newest posts instead of the most relevant",
+		"err", err, "for", refusalAge)
+	return hits, nil
 }
 
 // newest returns the n newest posts of decades.
@@ -156,42 +156,57 @@ func (s *Searcher) statistics(ctx context.Context, q Query, decades []string) (s
 	return sum, nil
 }
 
-// known returns the statistics of a decade as far as they are known, and the terms that are not.
+// known returns the statistics of a decade as far as they are known, and the terms that are not. Those of a decade that
+// had no texts are not, as all scores would be 0 once it has some.
 func (s *Searcher) known(q Query, decade string) (stats statistics, unknown []term) {
 	recent := s.clock().Add(-statisticsAge)
 	stats.hits = make([]int64, len(q.must))
 	stats.size, _ = s.sizes.Get(decade)
 	for i, t := range q.must {
-		k, ok := s.hits.Get(hitsOf{decade, t.key()})
-		if stats.hits[i] = min(k.texts, stats.texts); !ok || k.read.Before(recent) {
+		k, ok := s.hits.Get(hitsOf{decade, t.key})
+		if stats.hits[i] = min(k.texts, stats.texts); !ok || k.read.Before(recent) || stats.texts == 0 {
 			unknown = append(unknown, t)
 		}
 	}
 	return stats, unknown
 }
 
+// statisticsRow is a row of a statistics query. A large partition may return several, to be added up.
+type statisticsRow struct {
+	Texts int64 `json:"documentCount"`
+	Each  []struct {
+		Words int64   `json:"totalWordCount"`
+		Hits  []int64 `json:"hitCounts"`
+	} `json:"fullTextStatistics"`
+}
+
 // readStatistics reads the statistics of a decade for terms.
 func (s *Searcher) readStatistics(ctx context.Context, terms []term, decade string) error {
-	var read struct {
-		Texts int64 `json:"documentCount"`
-		Each  []struct {
-			Words int64   `json:"totalWordCount"`
-			Hits  []int64 `json:"hitCounts"`
-		} `json:"fullTextStatistics"`
-	}
+	var sum size
+	hits := make([]int64, len(terms))
+	rows, valid := 0, true
 	request := cosmos.Query{Partition: decade, Text: statisticsQuery(terms)}
-	var last json.RawMessage
-	err := eachRow(ctx, s.container, request, func(r json.RawMessage) { last = r })
+	err := eachRow(ctx, s.container, request, func(r statisticsRow) {
+		rows++
+		if len(r.Each) != 1 || len(r.Each[0].Hits) != len(terms) {
+			valid = false
+			return
+		}
+		sum.texts, sum.words = sum.texts+r.Texts, sum.words+r.Each[0].Words
+		for i, n := range r.Each[0].Hits {
+			hits[i] += n
+		}
+	})
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(last, &read); err != nil || len(read.Each) != 1 || len(read.Each[0].Hits) != len(terms) {
-		return blog.Malformed(op, "statistics", cmp.Or(err, fmt.Errorf("unexpected: %s", last)))
+	if rows == 0 || !valid {
+		return blog.Malformed(op, "statistics", fmt.Errorf("unexpected row among %d", rows))
 	}
+	s.sizes.Add(decade, sum)
 	now := s.clock()
-	s.sizes.Add(decade, size{read.Texts, read.Each[0].Words, now})
 	for i, t := range terms {
-		s.hits.Add(hitsOf{decade, t.key()}, known{read.Each[0].Hits[i], now})
+		s.hits.Add(hitsOf{decade, t.key}, known{hits[i], now})
 	}
 	return nil
 }
@@ -215,26 +230,45 @@ const (
 	charBytes = 7.5          // of a text for each word that is no stop word
 )
 
-// RU returns what the first request for n hits costs in the embedded engine, of all decades whose statistics are known;
-// false if there are none.
-func (s *Searcher) RU(q Query, byDate bool, n int) (ru float64, ok bool) {
-	for _, decade := range s.sizes.Keys() {
+// RU returns what the requests for n hits cost in the embedded engine: of decades, newest first, of which a search by
+// date reads as many as have n hits. It returns false if the statistics of one of them are not known.
+func (s *Searcher) RU(q Query, decades []string, byDate bool, n int) (ru float64, ok bool) {
+	for _, decade := range decades {
 		stats, unknown := s.known(q, decade)
-		if len(unknown) > 0 || stats.texts == 0 {
+		switch _, read := s.sizes.Peek(decade); {
+		case read && stats.texts == 0 && byDate:
+			ru += queryRU
 			continue
+		case read && stats.texts == 0:
+			ru += 2 * queryRU // with its statistics, again
+			continue
+		case len(unknown) > 0:
+			return 0, false
 		}
-		ru, ok = ru+stats.ru(byDate, n, s.meanText.Load()), true
+		matching := stats.matching()
+		ru += stats.ru(byDate, n, matching, s.meanText.Load())
+		if byDate {
+			if n -= int(matching); n <= 0 {
+				break
+			}
+		}
 	}
-	return ru, ok
+	return ru, len(decades) > 0
 }
 
-func (s *statistics) ru(byDate bool, n int, meanText int64) float64 {
+// matching returns how many texts have all terms, about.
+func (s *statistics) matching() float64 {
 	texts := float64(s.texts)
-	rare, matching, postings := texts, texts, 0.0
+	rare, matching := texts, texts
 	for _, h := range s.hits {
 		rare, matching = min(rare, float64(h)), matching*float64(h)/texts
 	}
-	matching = min(matching, rare)
+	return min(matching, rare)
+}
+
+func (s *statistics) ru(byDate bool, n int, matching float64, meanText int64) float64 {
+	texts := float64(s.texts)
+	rare, postings := float64(slices.Min(s.hits)), 0.0
 	for _, h := range s.hits {
 		const reads = 3 // of a frequent term for each text with a rare one
 		postings += min(float64(h), reads*rare+1)

@@ -31,7 +31,7 @@ type Searcher struct {
 
 	sizes   *lru.Cache[string, size]  // by decade
 	hits    *lru.Cache[hitsOf, known] // by term
-	refused atomic.Bool               // Cosmos DB does not rank
+	refused atomic.Int64              // until when Cosmos DB is not asked to rank, in ns since 1970
 
 	meanText atomic.Int64 // characters of the texts found lately; 0: unknown
 }
