@@ -21,7 +21,7 @@ type Snippet struct {
 // Range is a part of a text, in UTF-16 code units, as in JavaScript.
 type Range struct{ Start, End int }
 
-// Lengths in characters. A query returns windows of texts, as a text may have 100,000 characters.
+// Lengths in characters, those of windows in UTF-16 code units. A query returns windows of texts, as a text may have 100,000 characters.
 const (
 	snippetLength = 200
 	beforeMatch   = 60  // in a snippet
@@ -76,22 +76,34 @@ func (q Query) snippet(windows []string) (best Snippet) {
 // bodyOf returns the words of the post in a window, without those that are not whole; ok is false if it has none.
 // cutOff reports whether more words follow.
 func bodyOf(window string, later bool) (body string, cutOff, ok bool) {
+	full := unitsOf(window) >= windowLength-1 // half of a character may be lost
 	body, _, ended := strings.Cut(window, afterBody)
+	if full && !ended {
+		body, ended = strings.CutSuffix(body, afterBody[:1])
+	}
 	if !ended && strings.Contains(body, "\n") {
 		return "", false, false // of the title and the tags
 	}
 	body = strings.Trim(body, "\ufffd") // half of a character
 	if later {
-		if _, after, ok := strings.Cut(body, " "); ok {
-			body = after
+		if space := strings.IndexByte(body, ' '); space >= 0 && unitsOf(body[:space]) < beforeWindow {
+			body = body[space+1:]
 		}
 	}
-	if cutOff = !ended && utf8.RuneCountInString(window) >= windowLength-windowLength/10; cutOff {
+	if cutOff = full && !ended; cutOff {
 		if space := strings.LastIndexByte(body, ' '); space > len(body)/2 {
 			body = body[:space]
 		}
 	}
 	return body, cutOff, body != ""
+}
+
+// unitsOf returns the length of a text in UTF-16 code units.
+func unitsOf(text string) (n int) {
+	for _, r := range text {
+		n += utf16.RuneLen(r)
+	}
+	return n
 }
 
 // snippetOf returns a snippet of a text, and how many of the terms it has. The text may have more before it and after it.
@@ -182,9 +194,7 @@ func inUnits(text string, ranges []Range) []Range {
 	all := make([]Range, len(ranges))
 	at, units := 0, 0
 	advance := func(to int) int {
-		for _, r := range text[at:to] {
-			units += utf16.RuneLen(r)
-		}
+		units += unitsOf(text[at:to])
 		at = to
 		return units
 	}
