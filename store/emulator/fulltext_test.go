@@ -49,12 +49,31 @@ func randomText(r *rand.Rand, most int) string {
 	return b.String()
 }
 
+// longTag is longer than the values that the range index has whole.
+var longTag = strings.Repeat("long", 100)
+
+func randomTags(r *rand.Rand) any {
+	if r.IntN(8) == 0 {
+		return map[string]any{"[]": "a", "": "a"}
+	}
+	tags := make([]any, r.IntN(5))
+	for i := range tags {
+		tags[i] = []any{"a", "a", "b", longTag, 1, 1.5, nil, true, []any{1}, map[string]any{"a": 1}}[r.IntN(10)]
+	}
+	return tags
+}
+
 func randomTextCondition(r *rand.Rand) string {
 	path := []string{"c.t", "c.o.t"}[r.IntN(2)]
 	term := func() string { return "'" + randomText(r, 3) + "'" }
-	switch r.IntN(8) {
+	switch r.IntN(11) {
 	case 7:
 		return fmt.Sprintf("c.pk = 'p%d'", r.IntN(3))
+	case 8:
+		return fmt.Sprintf("c.u = %d", r.IntN(3))
+	case 9, 10:
+		return fmt.Sprintf("ARRAY_CONTAINS(c.%s, %s)", []string{"tags", "o.tags"}[r.IntN(2)],
+			[]string{"'a'", "'" + longTag + "'", "1", "null", "[1]", `{"a":1}`, "undefined"}[r.IntN(7)])
 	case 0:
 		return "FullTextContainsAll(" + path + ", " + term() + ", " + term() + ")"
 	case 1:
@@ -84,12 +103,13 @@ func TestFullText_IndexAndScan(t *testing.T) {
 		key, id := fmt.Sprintf("p%d", r.IntN(3)), fmt.Sprint(number)
 		texts := []any{randomText(r, 12), randomText(r, 12), nil, 1}
 		doc, err := json.Marshal(map[string]any{"id": id, "pk": key, "n": number * 37 % 121, "t": texts[r.IntN(4)],
-			"o": map[string]any{"t": texts[r.IntN(4)]}, "ttl": []any{-1, 1000, 3000}[r.IntN(3)]})
+			"o": map[string]any{"t": texts[r.IntN(4)], "tags": randomTags(r)}, "ttl": []any{-1, 1000, 3000}[r.IntN(3)],
+			"u": r.IntN(3), "tags": randomTags(r)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(2 * time.Second)
-		remove, text := r.IntN(6) == 0, randomText(r, 12)
+		remove, text, tags := r.IntN(6) == 0, randomText(r, 12), randomTags(r)
 		for _, c := range []*azcosmos.ContainerClient{indexed, plain} {
 			switch {
 			case remove:
@@ -100,6 +120,7 @@ func TestFullText_IndexAndScan(t *testing.T) {
 			case len(text)%3 == 0:
 				var patch azcosmos.PatchOperations
 				patch.AppendSet("/t", text)
+				patch.AppendSet("/tags", tags)
 				if _, err := c.PatchItem(ctx, pk(key), id, patch, nil); err != nil && statusOf(err) != 404 {
 					t.Fatal(err)
 				}
@@ -234,6 +255,56 @@ func TestFullText_Order(t *testing.T) {
 	}
 	if rows != 5 {
 		t.Errorf("%d rows, want 5", rows)
+	}
+}
+
+// TestFullText_Filter: a search that a property or an element of an array restricts intersects their entries in the range
+// index with the postings, so that it reads about as much as the shorter list.
+func TestFullText_Filter(t *testing.T) {
+	e, ctx := newEngine(t, Options{}), context.Background()
+	c := newContainer(t, e, textProperties("c", true))
+	const items = 3000
+	for at := 0; at < items; at += 100 {
+		b := c.NewTransactionalBatch(pk("p"))
+		for i := at; i < at+100; i++ {
+			by, tag := "many", "many"
+			if i%1000 == 7 {
+				by, tag = "few", "few"
+			}
+			b.CreateItem(fmt.Appendf(nil, `{"id":"%d","pk":"p","n":%d,"t":"red wine","u":%q,"tags":["a",%q]}`, i, i, by, tag), nil)
+		}
+		if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || !out.Success {
+			t.Fatal(err)
+		}
+	}
+	for _, order := range []string{" ORDER BY _FullTextScore(c.t, ['wine'], 3000, 6000, [3000]) DESC",
+		" ORDER BY c.n DESC, c.id DESC", " ORDER BY c.n DESC", ""} {
+		for filter, want := range map[string]struct {
+			rows  int
+			most  float64 // RU
+			reads int
+		}{
+			"c.u = 'few'":                                            {3, 3, 3},
+			"ARRAY_CONTAINS(c.tags, 'few')":                          {3, 3, 3},
+			"ARRAY_CONTAINS(c.tags, 'none')":                         {0, 2.5, 0},
+			"c.u = 'few' AND ARRAY_CONTAINS(c.tags, 'many')":         {0, 2.5, 0},
+			"ARRAY_CONTAINS(c.tags, 'many') AND c.u = 'many'":        {5, 25, 6},
+			"ARRAY_CONTAINS(c.tags, 'a') AND c.u IN ('few', 'many')": {5, 20, 6},
+		} {
+			query := "SELECT TOP 5 VALUE c.n FROM c WHERE FullTextContains(c.t, 'red') AND " + filter + order
+			page, err := c.NewQueryItemsPager(query, pk("p"), nil).NextPage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, figures, _ := strings.Cut(*page.QueryMetrics, ";retrievedDocumentCount=")
+			var reads int
+			if _, err := fmt.Sscanf(figures, "%d;", &reads); err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Items) != want.rows || float64(page.RequestCharge) > want.most || reads > want.reads {
+				t.Errorf("%s: %d rows, %d items read, %v RU, want %+v", query, len(page.Items), reads, page.RequestCharge, want)
+			}
+		}
 	}
 }
 

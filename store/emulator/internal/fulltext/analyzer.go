@@ -14,7 +14,7 @@ import (
 )
 
 // Version changes with what Analyze returns and with what an index has: an index of another version is rebuilt.
-const Version = 2
+const Version = 3
 
 // MaxTerm is the length in bytes at which a term is cut.
 const MaxTerm = 128

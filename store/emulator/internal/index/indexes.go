@@ -122,9 +122,15 @@ func (n *pathNode) child(name string) *pathNode {
 	return n.children[name]
 }
 
-// Includes reports whether the range index has the values of path. It has no array elements.
+// Includes reports whether the range index has the values of path. It has no arrays.
 func (x *Indexes) Includes(path sql.Path) bool {
 	return x.root != nil && len(path) > 0 && !layout.IsSystemProperty(path[0]) && x.included(path)
+}
+
+// IncludesElements reports whether the range index has the values in the array at path: beside full-text indexes, as
+// only searches use them.
+func (x *Indexes) IncludesElements(path sql.Path) bool {
+	return x.HasTexts() && x.Includes(append(path[:len(path):len(path)], "[]"))
 }
 
 // SortsBy reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
@@ -154,14 +160,30 @@ func (x *Indexes) included(path sql.Path) bool {
 	return inherited
 }
 
-// leaf is an indexed scalar of a document, or an array. An array counts as one value for the
-// charge. Its elements are in no index.
+// leaf is an indexed scalar of a document, or an array. An array counts as one value for the charge, with its elements.
 type leaf struct {
 	path uint64 // hash of its path
 	raw  []byte
 }
 
 func (l leaf) isArray() bool { return l.raw[0] == '[' }
+
+// elements returns the scalars in an array.
+func (l leaf) elements(yield func(leaf) bool) {
+	path := hashStep(l.path, element)
+	for s := (jsonpart.Elements{Text: l.raw, At: 1}); ; {
+		raw, ok := s.Next()
+		if !ok || sql.ValueOf(raw).Kind() < sql.Array && !yield(leaf{path, raw}) {
+			return
+		}
+	}
+}
+
+// element is the last step of the path of elements. No property has this name, which is no UTF-8.
+const element = "\xff"
+
+// HashElements returns the hash of the path of the elements of the array at a path.
+func HashElements(p sql.Path) uint64 { return hashStep(HashPath(p), element) }
 
 const (
 	fnvOffset = 14695981039346656037

@@ -133,10 +133,15 @@ func (x *Writer) values(old, rec *layout.Record) Cost {
 	x.addSize(x.rangeBytes(after))
 	tail := lengthValue(len(x.Address))
 	entry := func(l leaf, write func(key []byte)) {
-		if l.isArray() || x.err != nil {
-			return
+		switch {
+		case x.err != nil:
+		case !l.isArray():
+			write(appendRangeEntry(x.Scratch.Key[:0], x.Container, l, x.Address))
+		case policy.HasTexts():
+			for l := range l.elements {
+				write(appendRangeEntry(x.Scratch.Key[:0], x.Container, l, x.Address))
+			}
 		}
-		write(appendRangeEntry(x.Scratch.Key[:0], x.Container, l, x.Address))
 	}
 	cost.Changed = changedLeaves(before, after,
 		func(l leaf) { entry(l, x.delete) },
@@ -157,13 +162,24 @@ func (x *Writer) values(old, rec *layout.Record) Cost {
 // maxIndexed.
 func (x *Writer) rangeBytes(leaves []leaf) int {
 	const prefix = 1 + 4 + 8
-	each, n := prefix+len(x.Address), 0
-	if len(leaves)*each <= MaxIndexed {
+	each, n, most := prefix+len(x.Address), 0, len(leaves)
+	elements := x.Indexes.HasTexts()
+	for _, l := range leaves {
+		if elements && l.isArray() {
+			most += len(l.raw) / 2
+		}
+	}
+	if most*each <= MaxIndexed {
 		return 0
 	}
 	for _, l := range leaves {
-		if !l.isArray() {
+		switch {
+		case !l.isArray():
 			n++
+		case elements:
+			for range l.elements {
+				n++
+			}
 		}
 	}
 	return n * each

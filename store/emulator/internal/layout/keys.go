@@ -12,7 +12,8 @@ import "encoding/binary"
 //	                                             feed, one entry per item
 //	o container birth rid                     -> address: order of creation, for scans over partitions
 //	c container index EPK pk values... id     -> length of id: a composite index, by logical partition
-//	r container path value address            -> length of address: the range index of included paths
+//	r container path value address            -> length of address: the range index of included paths, and of
+//	                                             the elements of arrays if there are full-text indexes
 //	x container path term 0 address           -> a posting: the full-text index of a property
 //	u container key EPK pk values...          -> id: a unique key
 //	t container expiry address                -> nothing: time to live

@@ -77,6 +77,7 @@ type Query struct {
 	entries    int        // index entries and items read
 	postings   int        // of full-text indexes, read
 	texts      *itemTexts // of the current item; nil if the query searches none
+	values     [][]byte   // if it searches: see valuePrefixes
 	seeks      int
 	filtered   int // items to which WHERE was applied
 	loaded     int // their bytes

@@ -8,12 +8,14 @@ import (
 
 	"byline/store/emulator/internal/fulltext"
 	"byline/store/emulator/internal/index"
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// postings are the postings of one term, in the order of the items' addresses.
+// postings are the postings of one term, or the entries of one value in the range index, in the order of the items'
+// addresses.
 type postings struct {
 	r      *Query
 	it     *pebble.Iterator
@@ -26,11 +28,16 @@ type postings struct {
 
 // openPostings opens the postings of a term with addresses in [low, high); an empty bound is none. close closes them.
 func (r *Query) openPostings(t *index.Text, term string, low, high []byte) (*postings, error) {
-	p := &postings{r: r, prefix: t.TextPrefix(r.c.No, term)}
+	return r.openKeys(t.TextPrefix(r.c.No, term), low, high)
+}
+
+// openKeys opens the postings, or entries, with a prefix.
+func (r *Query) openKeys(prefix, low, high []byte) (*postings, error) {
+	p := &postings{r: r, prefix: prefix}
 	bounds := pebble.IterOptions{LowerBound: append(bytes.Clone(p.prefix), low...),
 		UpperBound: append(bytes.Clone(p.prefix), high...)}
 	if len(high) == 0 {
-		bounds.UpperBound = append(bytes.Clone(p.prefix[:len(p.prefix)-1]), p.prefix[len(p.prefix)-1]+1)
+		bounds.UpperBound = layout.PrefixEnd(p.prefix)
 	}
 	var err error
 	p.it, err = r.view.Clone(pebble.CloneOptions{IterOptions: &bounds})
@@ -272,7 +279,14 @@ func (r *Query) openCondition(cond sql.TextCondition, low, high []byte) (candida
 	return &allCandidates{list: list}, nil
 }
 
-// openConditions opens the items that fulfill all conditions: all items if there are none.
+// openValue opens the items that have a value, given the prefix of its entries in the range index.
+func (r *Query) openValue(prefix, low, high []byte) (candidates, error) {
+	p, err := r.openKeys(prefix, low, high)
+	return &phraseCandidates{phrase: fulltext.Phrase{{}}, list: []*postings{p}}, err
+}
+
+// openConditions opens the items that fulfill all conditions and have the values of the query: all items if there are no
+// conditions.
 func (r *Query) openConditions(conds []sql.TextCondition, low, high []byte) (candidates, error) {
 	if len(conds) == 0 {
 		i := slices.IndexFunc(r.c.Indexes.Texts, func(t index.Text) bool { return t.Indexed })
@@ -281,6 +295,13 @@ func (r *Query) openConditions(conds []sql.TextCondition, low, high []byte) (can
 	var list []candidates
 	for _, cond := range conds {
 		one, err := r.openCondition(cond, low, high)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(list))
+		}
+		list = append(list, one)
+	}
+	for _, prefix := range r.values {
+		one, err := r.openValue(prefix, low, high)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(list))
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"byline/store/emulator/internal/apierror"
+	"byline/store/emulator/internal/index"
 	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
 )
@@ -23,6 +24,27 @@ func (r *Query) indexed(conds []sql.TextCondition) (list []sql.TextCondition) {
 		}
 		if r.c.Indexes.Text(c.Path).Indexed && terms+n <= maxPlannedTerms {
 			list, terms = append(list, c), terms+n
+		}
+	}
+	return list
+}
+
+// valuePrefixes returns the prefixes of the entries in the range index of those values that WHERE demands: of properties,
+// and in arrays. Items that a search finds have entries with each of them.
+func (r *Query) valuePrefixes() (list [][]byte) {
+	add := func(path uint64, v sql.Value) {
+		if v.Kind() < sql.Array && v.Kind() != sql.Undefined && len(list) < maxPlannedTerms {
+			list = append(list, index.AppendRangeValue(layout.AppendRangePrefix(nil, r.c.No, path), v))
+		}
+	}
+	for _, path := range r.triedPaths() {
+		if v, ok := r.bound.Equal(path); ok && r.c.Indexes.Includes(path) && !r.isPartitionKeyPath(path) {
+			add(index.HashPath(path), v)
+		}
+		if r.c.Indexes.IncludesElements(path) {
+			for _, v := range r.bound.Elements(path) {
+				add(index.HashElements(path), v)
+			}
 		}
 	}
 	return list
@@ -56,6 +78,7 @@ func (r *Query) chooseText(other plan) (plan, error) {
 	if other.kind == planPoints || !r.bound.Searches() {
 		return other, nil
 	}
+	r.values = r.valuePrefixes()
 	conds := r.indexed(r.bound.TextConditions())
 	if p, ok := r.textsPlan(conds); ok {
 		return p, nil

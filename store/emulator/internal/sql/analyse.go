@@ -17,9 +17,10 @@ type atom struct {
 type atomOp uint8
 
 const (
-	opaque atomOp = iota // no use for planning
-	pins                 // = or IN: one of list
-	less                 // < list[0], and so on
+	opaque   atomOp = iota // no use for planning
+	contains               // ARRAY_CONTAINS: the array has list[0]
+	pins                   // = or IN: one of list
+	less                   // < list[0], and so on
 	lessEqual
 	greater
 	greaterEqual
@@ -140,6 +141,8 @@ func atomOf(c cond) atom {
 			return onPath(call.args[0], atom{op: pins, list: []expr{&constExpr{Value{kind: Null}}}})
 		case ok && call.name == "STARTSWITH" && len(call.args) == 2 && isOperand(call.args[1]):
 			return onPath(call.args[0], atom{op: startsWith, list: call.args[1:]})
+		case ok && call.name == "ARRAY_CONTAINS" && len(call.args) == 2 && isOperand(call.args[1]):
+			return onPath(call.args[0], atom{op: contains, list: call.args[1:]})
 		}
 	case *orExpr:
 		branches := make([][]atom, len(c.list))
@@ -231,6 +234,16 @@ func (b *Bound) equal(p Path) (Value, int) {
 func (b *Bound) Equal(p Path) (Value, bool) {
 	v, at := b.equal(p)
 	return v, at >= 0
+}
+
+// Elements returns the values that WHERE, as a conjunction, requires the array at p to have.
+func (b *Bound) Elements(p Path) (values []Value) {
+	for _, a := range b.q.conjuncts {
+		if a.op == contains && slices.Equal(a.path, p) {
+			values = append(values, b.operand(a.list[0]))
+		}
+	}
+	return values
 }
 
 // Range is an interval of values. It may be empty: Low above High.
