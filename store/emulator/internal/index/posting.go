@@ -107,7 +107,7 @@ func (x *Writer) text(t *Text, old, rec *layout.Record, cost *Cost) {
 	case rec == nil:
 		x.delete(key)
 	case old == nil || !same || old.RID != rec.RID || x.expiryOf(old) != x.expiryOf(rec):
-		header := TextHeader{t.analyze(is).Words, rec.RID, x.expiryOf(rec)}.append(nil)
+		header := x.textHeader(t.analyze(is), rec)
 		if is.Kind() == sql.String && !same {
 			x.addSize(len(key) + len(header))
 		}
@@ -138,6 +138,11 @@ func (x *Writer) text(t *Text, old, rec *layout.Record, cost *Cost) {
 		cost.Postings++
 		x.delete([]byte(key))
 	}
+}
+
+// textHeader returns the posting of the term "" of an item with a text.
+func (x *Writer) textHeader(text fulltext.Text, rec *layout.Record) []byte {
+	return TextHeader{text.Words, rec.RID, x.expiryOf(rec)}.append(nil)
 }
 
 // expiryOf returns when an item expires, 0 for never.

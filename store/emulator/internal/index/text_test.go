@@ -1,11 +1,15 @@
 package index
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"byline/store/emulator/internal/layout"
 	"byline/store/emulator/internal/sql"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 func TestTextPolicy_Complete(t *testing.T) {
@@ -69,6 +73,31 @@ func TestIndexes_Text(t *testing.T) {
 		text := x.Text(sql.Path{name})
 		if got := text.Analyzer.Analyze([]byte("the words")).Words; got != want.words || text.Indexed != want.indexed {
 			t.Errorf("%s: %d words, indexed: %t, want %+v", name, got, text.Indexed, want)
+		}
+	}
+}
+
+// SizeOf returns what a write counts, as far as MaxIndexed.
+func TestWriter_SizeOf(t *testing.T) {
+	p := Policy{Mode: "consistent", Included: []indexPath{{Path: "/*"}}, FullText: []textIndexPath{{"/t"}, {"/none"}}}
+	x, err := New(&p, nil, &TextPolicy{DefaultLanguage: "en-US", Paths: []textPolicyPath{{"/t", ""}, {"/none", ""}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var elements []string
+	for range MaxIndexed / 1000 {
+		elements = append(elements, "1")
+	}
+	for name, tags := range map[string]string{"few entries": "1", "many entries": strings.Join(elements, ",")} {
+		doc := []byte(`{"t":"red wine ` + strings.Repeat("and more ", 500) + `","list":[` + tags + `,[2],{}]}`)
+		w := Writer{Batch: new(pebble.Batch), Indexes: &x, Address: bytes.Repeat([]byte("a"), 1000), ID: "id",
+			Scratch: new(layout.Scratch), stored: true}
+		rec := layout.Record{Doc: doc, Client: len(doc)}
+		w.values(nil, &rec)
+		got := w.SizeOf(&rec)
+		if both := min(got, w.Size); w.err != nil || got != w.Size && both <= MaxIndexed ||
+			both > MaxIndexed != (name == "many entries") {
+			t.Errorf("%s: %d bytes, want %d: %v", name, got, w.Size, w.err)
 		}
 	}
 }

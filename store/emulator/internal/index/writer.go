@@ -232,7 +232,9 @@ func (x *Writer) SizeOf(rec *layout.Record) int {
 	for i := range policy.Texts {
 		t := &policy.Texts[i]
 		if v := t.of(rec); t.Indexed && v.Kind() == sql.String && size <= MaxIndexed {
-			for key, posting := range t.postings(t.analyze(v), x.Container, x.Address) {
+			text := t.analyze(v)
+			size += len(t.TextPrefix(x.Container, "")) + len(x.Address) + len(x.textHeader(text, rec))
+			for key, posting := range t.postings(text, x.Container, x.Address) {
 				size += len(key) + len(posting)
 			}
 		}
