@@ -89,7 +89,7 @@ type base struct {
 	users, posts, feed, search *cosmos.Container
 
 	// background is for reads at low priority, which wait while Cosmos DB throttles them.
-	background struct{ users, posts, feed, leases *cosmos.Container }
+	background struct{ users, posts, feed, search, leases *cosmos.Container }
 }
 
 // newBase returns a base without deletions. It does no I/O.
@@ -115,7 +115,8 @@ func newBase(account *cosmos.Account, o Options) (*base, error) {
 		{account, blog.UsersContainer, &b.users}, {account, blog.PostsContainer, &b.posts},
 		{account, blog.FeedContainer, &b.feed}, {account, blog.SearchContainer, &b.search},
 		{background, blog.UsersContainer, &b.background.users}, {background, blog.PostsContainer, &b.background.posts},
-		{background, blog.FeedContainer, &b.background.feed}, {background, blog.LeasesContainer, &b.background.leases},
+		{background, blog.FeedContainer, &b.background.feed}, {background, blog.SearchContainer, &b.background.search},
+		{background, blog.LeasesContainer, &b.background.leases},
 	} {
 		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
 			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Reason: blog.ReasonFormat,

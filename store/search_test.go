@@ -234,7 +234,7 @@ func TestSearch_Requests(t *testing.T) {
 	}
 }
 
-// TestSearch_NoContainer: without the container a search is refused, and everything else works.
+// TestSearch_NoContainer: without the container a search is refused, and an export has the rest.
 func TestSearch_NoContainer(t *testing.T) {
 	w := newWorld(t)
 	db, err := w.Client.NewContainer(w.Database, blog.SearchContainer)
@@ -247,6 +247,9 @@ func TestSearch_NoContainer(t *testing.T) {
 	for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
 		_, err := w.Search(t.Context(), store.Search{Query: "x", Order: order}, store.Paging{First: 1})
 		storetest.WantCode(t, err, blog.Invalid, "")
+	}
+	if all, _ := export(t, w.Store, w.AddUser("ada").UserID, ""); len(all) == 0 {
+		t.Error("the export has nothing")
 	}
 }
 

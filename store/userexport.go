@@ -55,6 +55,7 @@ func (e *exporter) exportParts(userID string) []exportPart {
 		{"posts", e.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
 		{"feed", e.background.feed, all("SELECT * FROM c WHERE " + projection.NotEntries + " AND c.userId = @user")},
 		{"timelines", e.background.feed, all("SELECT * FROM c WHERE c.authorId = @user")},
+		{"search", e.background.search, all("SELECT * FROM c WHERE c.userId = @user")},
 		{"jobs", e.background.leases, all("SELECT * FROM c WHERE c.subject = @user")},
 	}
 }
@@ -98,7 +99,7 @@ func (e *exporter) exportPage(ctx context.Context, userID, position string) (Exp
 	if cosmos.ErrorOf(err).InvalidContinuation() && part.query.Continuation != "" {
 		return ExportPage{}, invalidPosition(op, err)
 	}
-	if err != nil {
+	if err != nil && !(part.name == "search" && cosmos.ErrorOf(err).NoContainer()) {
 		return ExportPage{}, stored.Error(op, err)
 	}
 	page := ExportPage{Container: part.container.Name(), Position: exportedFiles}

@@ -56,7 +56,7 @@ func export(t testing.TB, s *store.Store, userID, position string) (all exported
 func mentioning(w *storetest.World, text string) exported {
 	w.T.Helper()
 	all := exported{}
-	for _, name := range []string{"users", "posts", "feed", "leases"} {
+	for _, name := range []string{"users", "posts", "feed", "search", "leases"} {
 		c, err := w.Client.NewContainer(w.Database, name)
 		if err != nil {
 			w.T.Fatal(err)
@@ -152,7 +152,7 @@ func TestExport_AllItems(t *testing.T) {
 			"users deletedPost, deleted": 1,
 			"feed post.0":                2, "feed post.1": 2, "feed post.0, deleted": 1, "feed post.1, deleted": 1,
 			"posts post": 2, "posts text": 1, "posts deletedPost, deleted": 1, "posts comment": 2,
-			"posts deletedComment, deleted": 1, "posts like": 1}, kinds); diff != "" {
+			"posts deletedComment, deleted": 1, "posts like": 1, "search post": 2}, kinds); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if last := positions[len(positions)-1]; last != "end" {
