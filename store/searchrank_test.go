@@ -29,7 +29,7 @@ func bm25(documents [][]string, terms []string) []float64 {
 	for _, term := range terms {
 		having, counts := 0.0, make([]float64, len(documents))
 		for i, d := range documents {
-			counts[i] = float64(strings.Count(" "+strings.Join(d, "  ")+" ", " "+strings.ReplaceAll(term, " ", "  ")+" "))
+			counts[i] = float64(occurrences(d, strings.Fields(term)))
 			having += min(1, counts[i])
 		}
 		rarity := math.Log(1 + (float64(len(documents))-having+0.5)/(having+0.5))
@@ -38,6 +38,16 @@ func bm25(documents [][]string, terms []string) []float64 {
 		}
 	}
 	return scores
+}
+
+// occurrences returns how often words have a phrase: "a a" is twice in "a a a".
+func occurrences(words, phrase []string) (n int) {
+	for at := range words {
+		if rest := words[at:]; len(rest) >= len(phrase) && slices.Equal(rest[:len(phrase)], phrase) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestSearch_Ranking: 80 posts of two decades, by two authors, are in the order of their scores among all of them.
