@@ -235,14 +235,15 @@ func (r *searching) postsOf(ctx context.Context, hits []search.Hit) ([]*blog.Pos
 }
 
 // SearchRU returns what a first page of a search will cost in Cosmos DB, without its posts, in RU: by the statistics
-// that are known, without a request. It returns false if they are not known. An invalid search costs nothing.
+// that are known, without a request. It returns false if they are not known, or not how many posts a tag or an author
+// has. An invalid search costs nothing.
 func (s *searchStore) SearchRU(q Search, first int) (ru float64, known bool) {
 	run, err := s.begin(q)
 	if err != nil {
 		return 0, true
 	}
 	decades := s.knownDecades.Load()
-	if decades == nil {
+	if decades == nil || run.filter != (search.Filter{}) {
 		return 0, false
 	}
 	return s.searcher.RU(run.query, *decades, q.Order == ByDate, first+1)

@@ -316,3 +316,45 @@ func TestSearchRU(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchRU_Filter: a search of a frequent word by a tag or an author with few posts is one cheap query in either order.
+// It has no prediction.
+func TestSearchRU_Filter(t *testing.T) {
+	w := newWorld(t)
+	ada, bob := newWriter(w, "ada"), newWriter(w, "bob")
+	for i := range 2000 {
+		ada.write("2020-01-02", fmt.Sprint("post ", i), "a frequent word", "often")
+	}
+	for i := range 2 {
+		bob.write("2020-01-01", fmt.Sprint("last ", i), "a frequent word", "often", "seldom")
+	}
+	ada.publish()
+	bob.publish()
+	found(t, w.Store, store.Search{Query: "word"}, store.Paging{First: 10}) // reads the statistics
+	for _, q := range []store.Search{
+		{Query: "word", Tag: "seldom"},
+		{Query: "word", AuthorID: bob.user.UserID},
+		{Query: "word", AuthorID: bob.user.UserID, Tag: "often"},
+	} {
+		for _, q.Order = range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+			var queries int
+			var ru float64
+			ctx := cosmos.WithRecorder(t.Context(), func(_ context.Context, o *cosmos.Operation) {
+				if o.Container == blog.SearchContainer {
+					queries, ru = queries+1, ru+o.RU
+				}
+			})
+			page, err := w.Search(ctx, q, store.Paging{First: 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Items) != 2 || queries != 1 || ru > 3 {
+				t.Errorf("%+v: found %d posts by %d queries for %.2f RU, want 2 posts by one for at most 3 RU", q,
+					len(page.Items), queries, ru)
+			}
+			if predicted, known := w.SearchRU(q, 20); known {
+				t.Errorf("%+v: predicted %.2f RU", q, predicted)
+			}
+		}
+	}
+}
