@@ -254,6 +254,25 @@ func TestPredictedCost_Search(t *testing.T) {
 			}
 		}
 	}
+
+	// How many posts a tag or an author has is not known: the prediction is that of a search whose words are not, either.
+	const unknown = `{ search(query: "every read unknown") { edges { node { title } } } }`
+	_, c := withCost(t, b, "", unknown, "detail")
+	want := c.PredictedRU
+	for _, filter := range []string{`tag: "tag"`, `author: "<user:ada>"`, `tag: "tag", author: "<user:ada>"`} {
+		for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+			document := b.fill(fmt.Sprintf(`{ search(query: "requests", order: %s, %s) { edges { node { title } } } }`, order,
+				filter))
+			a, c := withCost(t, b, "", document, "detail")
+			if found := strings.Count(a.body, `"title"`); a.code() != "" || found != 20 {
+				t.Fatalf("%d posts: %.500s", found, a.body)
+			}
+			t.Logf("%s %s: charged %.2f RU, predicted %.2f", order, filter, c.ActualRU, c.PredictedRU)
+			if c.PredictedRU != want || c.ActualRU > want {
+				t.Errorf("%s: charged %.2f RU, predicted %.2f, want %.2f", document, c.ActualRU, c.PredictedRU, want)
+			}
+		}
+	}
 }
 
 // A partitioned feed is written in each of its partitions and read in one. Predictions and Explain account for that.
