@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -17,20 +18,17 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/internal/storetest"
-	"byline/store/search"
 )
 
-// searchable writes the items of posts in the container search.
-func searchable(w *world, posts ...*blog.Post) {
+// remove deletes the posts, but not their items in the container search, as if a projection lagged.
+func remove(w *world, posts ...*blog.Post) {
 	w.T.Helper()
-	c, err := w.Client.NewContainer(w.Database, blog.SearchContainer)
+	c, err := w.Client.NewContainer(w.Database, blog.PostsContainer)
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	for _, p := range posts {
-		item := search.NewItem(p)
-		if _, err := c.UpsertItem(w.T.Context(), azcosmos.NewPartitionKeyString(item.Decade), blog.Encode(item),
-			nil); err != nil {
+		if _, err := c.DeleteItem(w.T.Context(), azcosmos.NewPartitionKeyString(p.ID), p.ID, nil); err != nil {
 			w.T.Fatal(err)
 		}
 	}
@@ -64,7 +62,6 @@ func (r *writer) publish() {
 	if err != nil {
 		r.w.T.Fatal(err)
 	}
-	searchable(r.w, r.posts...)
 }
 
 func newWriter(w *world, name string) *writer {
@@ -207,6 +204,106 @@ func TestSearch_Pages(t *testing.T) {
 	}
 }
 
+// ranked publishes posts that a search for "word" finds in their order.
+func ranked(w *world, n int) []*blog.Post {
+	ada := newWriter(w, "ada")
+	for i := range n {
+		ada.write("2026-01-01", fmt.Sprint("post ", i), strings.Repeat("word ", n-i)+strings.Repeat("other ", i))
+	}
+	ada.publish()
+	return ada.posts
+}
+
+// TestSearch_HiddenPosts: however many of the best posts are hidden, pages by relevance return the others once, by at
+// most two queries.
+func TestSearch_HiddenPosts(t *testing.T) {
+	for _, one := range []struct{ posts, hidden, first, batches int }{
+		{20, 6, 2, 4}, {20, 19, 2, 5}, {20, 20, 5, 3}, {199, 195, 1, 8}, {199, 1, 100, 2},
+	} {
+		t.Run(fmt.Sprintf("%d of %d in pages of %d", one.hidden, one.posts, one.first), func(t *testing.T) {
+			w := newWorld(t)
+			posts := ranked(w, one.posts)
+			remove(w, posts[:one.hidden]...)
+			countRequests(w)
+			var want, got []string
+			for _, p := range posts[one.hidden:] {
+				want = append(want, p.Title)
+			}
+			for p, more := (store.Paging{First: one.first}), true; more && len(got) <= len(want); {
+				r := &requested{}
+				page, err := w.Search(r.in(t.Context()), store.Search{Query: "word"}, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if statistics := 1; r.queries > 2+statistics || r.batches > one.batches {
+					t.Errorf("%d queries and %d batches, %.0f RU", r.queries, r.batches, r.ru)
+				}
+				for _, f := range page.Items {
+					got = append(got, f.Post.Title)
+				}
+				if more = page.More; more {
+					p.After = page.Cursor(len(page.Items) - 1)
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestSearch_CursorDeleted: after a page whose last post has been deleted, the next page begins with the next post.
+func TestSearch_CursorDeleted(t *testing.T) {
+	for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+		w := newWorld(t)
+		posts := ranked(w, 9)
+		q := store.Search{Query: "word", Order: order}
+		all, _ := found(t, w.Store, q, store.Paging{First: 9})
+		page, err := w.Search(t.Context(), q, store.Paging{First: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := page.Items[2].Post
+		if err := w.DeletePost(t.Context(), posts[0].UserID, last.ID); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := found(t, w.Store, q, store.Paging{First: 2, After: page.Cursor(2)})
+		if d := cmp.Diff(all[3:5], got); d != "" {
+			t.Error(order, d)
+		}
+	}
+}
+
+// TestSearch_ManyDecades: a search by date goes through any number of decades without a match.
+func TestSearch_ManyDecades(t *testing.T) {
+	w := newWorld(t)
+	ada := newWriter(w, "ada")
+	ada.write("1901-01-01", "oldest", "a word")
+	for year := 1911; year < 2030; year += 10 {
+		ada.write(fmt.Sprintf("%d-01-01", year), "other", "nothing")
+	}
+	ada.publish()
+	for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
+		got, more := found(t, w.Store, store.Search{Query: "word", Order: order}, store.Paging{First: 3})
+		if len(got) != 1 || more {
+			t.Error(order, got, more)
+		}
+	}
+}
+
+// TestSearch_FirstPosts: the posts of a blog that was empty when it was searched are ranked.
+func TestSearch_FirstPosts(t *testing.T) {
+	w := newWorld(t)
+	if got, more := found(t, w.Store, store.Search{Query: "word"}, store.Paging{First: 3}); len(got) > 0 || more {
+		t.Fatal(got, more)
+	}
+	ranked(w, 9)
+	got, _ := found(t, w.Store, store.Search{Query: "word"}, store.Paging{First: 3})
+	if d := cmp.Diff([]string{"post 0", "post 1", "post 2"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestSearch_Requests: by relevance two requests with the posts, a third for statistics that are not known; by date
 // two.
 func TestSearch_Requests(t *testing.T) {
@@ -253,33 +350,62 @@ func TestSearch_NoContainer(t *testing.T) {
 	}
 }
 
-// TestSearch_NotRanked: if Cosmos DB refuses to rank, a search finds the newest posts, and does not ask again.
+// TestSearch_NotRanked: if Cosmos DB refuses to rank, a search finds the newest posts, and does not ask again for some
+// minutes.
 func TestSearch_NotRanked(t *testing.T) {
 	w := newWorld(t)
 	ada := newWriter(w, "ada")
 	ada.write("2026-01-01", "more", "word word word")
 	ada.write("2026-01-02", "less", "word and other things")
 	ada.publish()
-	queries, refused := 0, 0
+	var queries, refused int // refused: how many of the first queries are
 	w.Inject(func(o faulttest.Operation) (r faulttest.Response) {
 		if o.Container != blog.SearchContainer || o.Kind != faulttest.Query {
 			return r
 		}
-		if queries++; refused == 0 { // the statistics
-			refused++
+		if queries++; queries <= refused {
 			r.Status = http.StatusBadRequest
 		}
 		return r
 	})
-	for want := 2; want <= 3; want++ { // the refused query, and one for each search
-		if got, _ := found(t, w.Store, store.Search{Query: "word"}, store.Paging{First: 10}); len(got) != 2 ||
-			got[0] != "less" {
-			t.Errorf("found %v", got)
+	best := func() string {
+		t.Helper()
+		titles, _ := found(t, w.Store, store.Search{Query: "word"}, store.Paging{First: 10})
+		if len(titles) != 2 {
+			t.Fatalf("found %v", titles)
 		}
-		if queries != want {
-			t.Errorf("%d queries, want %d", queries, want)
+		return titles[0]
+	}
+	refused = 2 // the statistics, and the newest posts
+	_, err := w.Search(t.Context(), store.Search{Query: "word"}, store.Paging{First: 10})
+	storetest.WantCode(t, err, blog.Internal, "")
+	if got := best(); got != "more" || queries != 4 {
+		t.Errorf("after an error of all queries: %s first, %d queries", got, queries)
+	}
+	w.Clock.Millis.Add(10 * 60 * 1000) // the statistics have expired
+	queries, refused = 0, 1
+	for want := 2; want <= 3; want++ { // the refused query, and one for each search
+		if got := best(); got != "less" || queries != want {
+			t.Errorf("after a refusal: %s first, %d queries, want %d", got, queries, want)
 		}
 	}
+	w.Clock.Millis.Add(10 * 60 * 1000)
+	if got := best(); got != "more" {
+		t.Errorf("some minutes later: %s first", got)
+	}
+}
+
+// chargedToSearch returns a context, and the charge in RU of the queries of the container search that it is used for.
+func chargedToSearch(ctx context.Context) (context.Context, *float64) {
+	var mu sync.Mutex
+	ru := new(float64)
+	return cosmos.WithRecorder(ctx, func(_ context.Context, o *cosmos.Operation) {
+		if o.Container == blog.SearchContainer && o.Kind == cosmos.KindQuery {
+			mu.Lock()
+			defer mu.Unlock()
+			*ru += o.RU
+		}
+	}), ru
 }
 
 // TestSearchRU: once statistics are known, the prediction is within a fifth of the charge of the queries.
@@ -299,15 +425,11 @@ func TestSearchRU(t *testing.T) {
 		for _, order := range []store.SearchOrder{store.ByRelevance, store.ByDate} {
 			q := store.Search{Query: query, Order: order}
 			found(t, w.Store, store.Search{Query: query}, store.Paging{First: 10}) // reads the statistics
-			var ru float64
-			ctx := cosmos.WithRecorder(t.Context(), func(_ context.Context, o *cosmos.Operation) {
-				if o.Container == blog.SearchContainer && o.Kind == cosmos.KindQuery {
-					ru += o.RU
-				}
-			})
+			ctx, charged := chargedToSearch(t.Context())
 			if _, err := w.Search(ctx, q, store.Paging{First: 20}); err != nil {
 				t.Fatal(err)
 			}
+			ru := *charged
 			predicted, known := w.SearchRU(q, 20)
 			t.Logf("%s %s: predicted %.2f, charged %.2f", query, order, predicted, ru)
 			if !known || math.Abs(predicted-ru) > ru/5 {
@@ -356,5 +478,59 @@ func TestSearchRU_Filter(t *testing.T) {
 				t.Errorf("%+v: predicted %.2f RU", q, predicted)
 			}
 		}
+	}
+}
+
+// TestSearchRU_Decades: a search by date is predicted for as many decades as it reads, and no search if one of those is
+// not known.
+func TestSearchRU_Decades(t *testing.T) {
+	w := newWorld(t)
+	ada := newWriter(w, "ada")
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 1200 {
+		words := strings.Repeat(" filler", 100+r.IntN(50))
+		if i%4 == 0 {
+			words += " frequent"
+		}
+		if i%100 == 0 {
+			words += " rare"
+		}
+		ada.write(fmt.Sprintf("%d-01-01", 1991+i%4*10), fmt.Sprint("post ", i), "common"+words)
+	}
+	ada.publish()
+	check := func(q store.Search) {
+		t.Helper()
+		ctx, charged := chargedToSearch(t.Context())
+		if _, err := w.Search(ctx, q, store.Paging{First: 20}); err != nil {
+			t.Fatal(err)
+		}
+		predicted, known := w.SearchRU(q, 20)
+		if t.Logf("%+v: predicted %.2f, charged %.2f", q, predicted, *charged); !known ||
+			math.Abs(predicted-*charged) > *charged/5 {
+			t.Errorf("%+v: predicted %.2f, charged %.2f", q, predicted, *charged)
+		}
+	}
+	for _, query := range []string{"common", "rare", "frequent"} {
+		newest := store.Search{Query: query, Order: store.ByDate}
+		found(t, w.Store, newest, store.Paging{First: 10})
+		if _, known := w.SearchRU(newest, 20); known {
+			t.Errorf("%s is known without statistics", query)
+		}
+		found(t, w.Store, store.Search{Query: query}, store.Paging{First: 10})
+		check(newest)
+		check(store.Search{Query: query})
+	}
+
+	bob := newWriter(w, "bob")
+	bob.write("1985-01-01", "old", "common")
+	bob.publish()
+	newest := store.Search{Query: "common", Order: store.ByDate}
+	check(newest) // does not get that far
+	if _, known := w.SearchRU(store.Search{Query: "common"}, 20); known {
+		t.Error("the statistics of a new decade are known")
+	}
+	newest.Query = "rare"
+	if _, known := w.SearchRU(newest, 20); known {
+		t.Error("the statistics of a new decade that is read are known")
 	}
 }

@@ -157,6 +157,9 @@ func TestSearch_RandomQueries(t *testing.T) {
 			visitHarmless(t, s, "/search?"+url.Values{"q": {text}}.Encode())
 		}
 	}
+	if log := s.Log.String(); strings.Contains(log, "does not rank") {
+		t.Error("Cosmos DB has not understood a query")
+	}
 	if found == 0 || refused == 0 || refused == len(queries) {
 		t.Errorf("%d posts, %d errors", found, refused)
 	}
