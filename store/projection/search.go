@@ -21,12 +21,12 @@ import (
 )
 
 // searchView is the view of the items that posts have for full-text search. An item changes with the title, the tags or
-// the text of its post only. Its version is that of the post when it was written: later versions of the post have the
-// same title, tags and text. A process caches the versions of posts whose items it has seen, so likes and comments need
-// no read.
+// the text of its post only. Its version is one of the post that has these: the latest that the projection has handled.
+// A process caches the versions of posts whose items it has seen, so likes and comments need no read.
 //
-// Every write is conditional on the version. A deleted post has a tombstone, which no write changes, so that a process
-// that was paused does not restore the item.
+// Every write is conditional on the version. The version rises also if an edit leaves the item's text alone: a process
+// that was paused before an edit that has been undone since would write the undone text otherwise. A deleted post has a
+// tombstone, which no write changes, so that such a process does not restore the item.
 //
 // The container may be missing: accounts can lack the capability. Then nothing is written, until it exists.
 type searchView struct {
@@ -98,10 +98,12 @@ func (s *searchView) load(ctx context.Context, posts []*blog.Post) error {
 	return nil
 }
 
-// loadBytes is the size from which on a batch of a bulk load gets no more items: a transactional batch has at most 2 MB.
+// loadBytes is the size from which on a batch of a bulk load gets no more items: a transactional batch has at most
+// 2 MB.
 const loadBytes = 1 << 20
 
-// loadBatch creates the items of the first n posts in one transactional batch, or one by one if one exists or is refused.
+// loadBatch creates the items of the first n posts in one transactional batch, or one by one if one exists or is
+// refused.
 func (s *searchView) loadBatch(ctx context.Context, decade string, posts []*blog.Post) (n int, err error) {
 	b := cosmos.Batch{NoItems: true}
 	for size := 0; n < min(len(posts), cosmos.MaxBatch) && size < loadBytes; n++ {
@@ -165,11 +167,7 @@ func (s *searchView) write(
 			}
 			version = p.Version
 		}
-		item := search.NewItem(p)
-		if have != nil && have.Text == item.Text && slices.Equal(have.Tags, item.Tags) {
-			break
-		}
-		if err := s.skipRefused(c, p.ID, s.writeItem(ctx, c, item, absent)); err != nil {
+		if err := s.skipRefused(c, p.ID, writeItem(ctx, c, search.NewItem(p), have, absent)); err != nil {
 			return err
 		}
 	}
@@ -177,12 +175,18 @@ func (s *searchView) write(
 	return nil
 }
 
-// writeItem creates an item, or updates it if it is older. absent is a guess, which the response may correct.
-func (s *searchView) writeItem(
-	ctx context.Context, c *cosmos.Container, item search.Item, absent bool,
+// writeItem creates an item, or updates it if it is older or has no version. have is the item as read, if it was; absent
+// is a guess, which the response may correct.
+func writeItem(
+	ctx context.Context, c *cosmos.Container, item search.Item, have *search.Item, absent bool,
 ) (err error) {
-	patch := cosmos.Patch{
-		Condition: fmt.Sprintf("from c where c.version < %d AND NOT IS_DEFINED(c.deleted)", item.Version)}
+	if have != nil && have.Text == item.Text && slices.Equal(have.Tags, item.Tags) {
+		if raised, err := raiseVersion(ctx, c, item, have.Version); raised || err != nil {
+			return err
+		}
+	}
+	patch := cosmos.Patch{Condition: fmt.Sprintf(
+		"from c where (NOT IS_NUMBER(c.version) OR c.version < %d) AND NOT IS_DEFINED(c.deleted)", item.Version)}
 	patch.Set("/text", item.Text)
 	patch.Set("/tags", append([]string{}, item.Tags...))
 	patch.Set("/version", item.Version)
@@ -209,39 +213,49 @@ func (s *searchView) writeItem(
 	return &blog.Error{Code: blog.Conflict, Op: "write search item", Err: err}
 }
 
-// isNewer reports whether the stored item is as new as another, or a tombstone, or missing, or malformed.
+// raiseVersion sets the version of a stored item that has the text and the tags of a newer one. It reports false if the
+// item no longer has the version that it was read with: it may have another text by now.
+func raiseVersion(ctx context.Context, c *cosmos.Container, item search.Item, from int32) (bool, error) {
+	patch := cosmos.Patch{Condition: fmt.Sprintf("from c where c.version = %d AND NOT IS_DEFINED(c.deleted)", from)}
+	patch.Set("/version", item.Version)
+	_, err := c.Patch(ctx, stored.Key(item.Decade, item.ID), patch)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) && !isNoContainer(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// isNewer reports whether the stored item is as new as another, or a tombstone, or missing, or malformed: whatever the
+// condition of writeItem refuses but an older item, which has been written since.
 func isNewer(ctx context.Context, c *cosmos.Container, than search.Item) (bool, error) {
 	raw, err := c.ReadPrimary(ctx, stored.Key(than.Decade, than.ID))
-	var have search.Item
-	return raw == nil || blog.Unmarshal(raw, &have, blog.Lenient) != nil || have.Deleted ||
+	var have struct {
+		Version int32           `json:"version"`
+		Deleted json.RawMessage `json:"deleted"`
+	}
+	return raw == nil || blog.Unmarshal(raw, &have, blog.Lenient) != nil || have.Deleted != nil ||
 		have.Version >= than.Version, err
 }
 
-// delete replaces the item of a deleted post by a tombstone.
-func (s *searchView) delete(ctx context.Context, c *cosmos.Container, p *blog.Post) error {
+// delete replaces the item of a deleted post, whatever it is, by a tombstone.
+func (s *searchView) delete(ctx context.Context, c *cosmos.Container, p *blog.Post) (err error) {
 	item := search.NewTombstone(p)
 	key, raw := stored.Key(item.Decade, item.ID), blog.Encode(item)
-	for {
-		have, err := c.Read(ctx, key)
-		var old search.Item
-		switch {
-		case err != nil:
-			return err
-		case have.Value == nil:
-			err = c.Create(ctx, item.Decade, raw)
-		case blog.Unmarshal(have.Value, &old, blog.Lenient) == nil && old.Deleted:
-			return nil
-		default:
-			_, err = c.Replace(ctx, key, raw, have.ETag)
+	for range 10 {
+		_, err = c.Replace(ctx, key, raw, "")
+		if !cosmos.HasStatus(err, http.StatusNotFound) || isNoContainer(err) {
+			return s.skipRefused(c, p.ID, err)
 		}
-		if !cosmos.HasStatus(err, http.StatusConflict, http.StatusPreconditionFailed) || ctx.Err() != nil {
+		err = c.Create(ctx, item.Decade, raw)
+		if !cosmos.HasStatus(err, http.StatusConflict) {
 			return s.skipRefused(c, p.ID, err)
 		}
 	}
+	return &blog.Error{Code: blog.Conflict, Op: "delete search item", Err: err}
 }
 
-// whole reads the present version of a post with its text, from the primary replica. It returns nil if the post has been
-// deleted, or has lost its text. It skips a malformed post.
+// whole reads the present version of a post with its text, from the primary replica. It returns nil if the post has
+// been deleted, or has lost its text. It skips a malformed post.
 func (s *searchView) whole(ctx context.Context, id string) (*blog.Post, error) {
 	const op = "read post with text"
 	var pair cosmos.Batch
@@ -303,8 +317,8 @@ func describeSearchItem(item search.Item) string {
 	return fmt.Sprintf("text %x", sum[:4])
 }
 
-// suspects lists the items that do not match their posts, and the posts without one. Long posts are compared again, as a
-// scan does not keep their texts.
+// suspects lists the items that do not match their posts, and the posts without one. Long posts are compared again, as
+// a scan does not keep their texts.
 func (s *searchView) suspects(ctx context.Context, read *scan) (found []Difference, _ error) {
 	matched := map[string]bool{}
 	err := s.readAll(ctx, func(item search.Item, malformed bool) error {
@@ -402,7 +416,7 @@ func (s *searchView) compare(ctx context.Context, d Difference) (*Difference, er
 	d.Have, d.Want = have, absent
 	if want != nil {
 		d.Want = describeSearchItem(*want)
-	} else if source != nil && source.Truncated {
+	} else if source != nil && source.Truncated && search.Decade(source.CreatedAt) == d.Partition {
 		return nil, nil // its text is lost, which is another difference
 	}
 	if d.Have == d.Want {

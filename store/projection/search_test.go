@@ -63,9 +63,10 @@ func (w *world) searchWrites(do func()) (n int) {
 	return n
 }
 
-func (w *world) write1(author *blog.User, title, content string, tags ...string) *blog.Post {
+func (w *world) writePost(author *blog.User, title, content string, tags ...string) *blog.Post {
 	w.T.Helper()
-	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: author.UserID, Title: title, Content: content, Tags: tags})
+	p, err := w.CreatePost(w.T.Context(),
+		store.NewPost{AuthorID: author.UserID, Title: title, Content: content, Tags: tags})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func (w *world) edit(p *blog.Post, e store.PostEdit) *blog.Post {
 func TestSearchItems_OwnWrites(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	p := w.write1(ada, "Engines", "about *steam*", "trains")
+	p := w.writePost(ada, "Engines", "about *steam*", "trains")
 	w.finds("steam", p)
 	w.finds("engine trains", p)
 	for name, tt := range map[string]struct {
@@ -97,7 +98,8 @@ func TestSearchItems_OwnWrites(t *testing.T) {
 		"like, comment and rename": {func() {
 			w.AddLike(ada, p)
 			w.AddComment(ada, p, "comment")
-			if _, err := w.UpdateUser(t.Context(), ada.UserID, store.UserEdit{DisplayName: store.Optional{Set: true, Value: "Countess"}}); err != nil {
+			if _, err := w.UpdateUser(t.Context(), ada.UserID,
+				store.UserEdit{DisplayName: store.Optional{Set: true, Value: "Countess"}}); err != nil {
 				t.Fatal(err)
 			}
 		}, 0},
@@ -113,10 +115,8 @@ func TestSearchItems_OwnWrites(t *testing.T) {
 	for _, former := range []string{"engines", "steam", "trains"} {
 		w.finds(former)
 	}
-	if stop := w.Start(); true {
-		defer stop()
-		testkit.Until(t, w.CaughtUp)
-	}
+	w.Start()
+	testkit.Until(t, w.CaughtUp)
 	if n := w.searchWrites(func() { w.AddLike(w.AddUser("bob"), p); testkit.Until(t, w.CaughtUp) }); n != 0 {
 		t.Errorf("a like: %d writes", n)
 	}
@@ -140,7 +140,7 @@ func TestSearchItems_LongPost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			ada := w.AddUser("ada")
-			p := w.write1(ada, "Long", strings.Repeat("many words ", 2000)+"finally")
+			p := w.writePost(ada, "Long", strings.Repeat("many words ", 2000)+"finally")
 			if killed {
 				w.killSearchWrites()
 			}
@@ -184,7 +184,7 @@ func TestSearchItems_Projected(t *testing.T) {
 			}
 		}
 		a.killSearchWrites()
-		p := a.write1(ada, "Engines", "about steam")
+		p := a.writePost(ada, "Engines", "about steam")
 		within("new", func() error { return b.findsBy(b.Store, "steam", p) })
 		p = a.edit(p, store.PostEdit{Content: new("about water")})
 		within("edited", func() error { return b.findsBy(b.Store, "water", p) })
@@ -199,7 +199,7 @@ func TestSearchItems_Projected(t *testing.T) {
 func TestSearchItems_LateHandler(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	deleted, edited := w.write1(ada, "Engines", "about steam"), w.write1(ada, "Engines", "about steam")
+	deleted, edited := w.writePost(ada, "Engines", "about steam"), w.writePost(ada, "Engines", "about steam")
 	w.deletePost(deleted)
 	now := w.edit(edited, store.PostEdit{Content: new("about water")})
 	paused, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now})
@@ -217,6 +217,104 @@ func TestSearchItems_LateHandler(t *testing.T) {
 	}
 }
 
+// An edit is undone, and the projection writes neither, as the item has the text. A process that was paused before then
+// handles the edit: it does not bring back the undone text.
+func TestSearchItems_Undone(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	p := w.writePost(ada, "Engines", "about steam")
+	w.killSearchWrites()
+	edited := w.edit(p, store.PostEdit{Content: new("about water")})
+	undone := w.edit(p, store.PostEdit{Content: new("about steam")})
+	w.Wire.Intercept(nil)
+	paused, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now})
+	if err == nil {
+		err = w.Views().ProjectSearchItems(t.Context(), undone)
+	}
+	if err == nil {
+		err = paused.Views().ProjectSearchItems(t.Context(), edited)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finds("steam", undone)
+	w.finds("water")
+	w.matches()
+}
+
+// The projection reads the item from a replica that lacks an edit, so that the item seems to have the text of the post,
+// which has undone the edit.
+func TestSearchItems_UndoneBehindReplica(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas lag")
+	cosmostest.Run(t, func(t *testing.T) {
+		a, b := newLaggingWorlds(t, time.Second)
+		p := a.writePost(a.AddUser("ada"), "Engines", "about steam")
+		testkit.Until(t, func() error { return b.findsBy(b.Store, "steam", p) })
+		a.edit(p, store.PostEdit{Content: new("about water")})
+		a.killSearchWrites()
+		undone := a.edit(p, store.PostEdit{Content: new("about steam")})
+		a.Wire.Intercept(nil)
+		if err := b.Views().ProjectSearchItems(t.Context(), undone); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Until(t, func() error { return b.findsBy(b.Store, "steam", undone) })
+		b.matches()
+	})
+}
+
+// A damaged item does not stop the projection. It gets the text of the post, or is left to verify.
+func TestSearchItems_DamagedVersion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		damage  string // properties of the item
+		written bool
+	}{
+		"no version":      {damage: "", written: true},
+		"null version":    {damage: `, "version": null`, written: true},
+		"version a text":  {damage: `, "version": "one"`, written: true},
+		"fraction":        {damage: `, "version": 9.5`},
+		"deleted is null": {damage: `, "version": 1, "deleted": null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ada := w.AddUser("ada")
+			p := w.writePost(ada, "Engines", "about steam")
+			w.killSearchWrites()
+			p = w.edit(p, store.PostEdit{Content: new("about water")})
+			w.Wire.Intercept(nil)
+			w.Upsert("search", "2020s", `{"id":"`+p.ID+`","decade":"2020s","type":"post","userId":"`+ada.UserID+
+				`","creationDate":"`+string(p.CreatedAt)+`","text":"about steam\n\nEngines\n"`+tt.damage+`}`)
+			if err := w.Views().ProjectSearchItems(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			if tt.written {
+				w.finds("water", p)
+				w.matches()
+			} else if found := w.Differences(0); len(found) != 1 {
+				t.Errorf("differences: %+v", found)
+			}
+		})
+	}
+}
+
+// A deletion ends, also if each response contradicts the one before it.
+func TestSearchItems_ContradictoryResponses(t *testing.T) {
+	w := newWorld(t)
+	cosmostest.NeedsEngine(t, "it injects faults")
+	p := w.writePost(w.AddUser("ada"), "Engines", "about steam")
+	w.Remove("search", "2020s", p.ID)
+	w.Inject(func(o faulttest.Operation) faulttest.Response {
+		if o.Container == blog.SearchContainer && o.Kind == faulttest.Create {
+			return faulttest.Response{Status: http.StatusConflict}
+		}
+		return faulttest.Response{}
+	})
+	deleted := *p
+	deleted.Tombstone = true
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	storetest.WantCode(t, w.Views().ProjectSearchItems(ctx, &deleted), blog.Conflict, "")
+}
+
 // A full partition stops neither writers nor the projection: the item is skipped, and verify reports it.
 func TestSearchItems_FullPartition(t *testing.T) {
 	w := newWorld(t)
@@ -229,7 +327,7 @@ func TestSearchItems_FullPartition(t *testing.T) {
 		}
 		return faulttest.Response{}
 	})
-	p := w.write1(ada, "Engines", "about steam")
+	p := w.writePost(ada, "Engines", "about steam")
 	w.Start()
 	testkit.Until(t, w.CaughtUp)
 	w.finds("steam")
@@ -251,7 +349,7 @@ func TestSearchItems_NoContainer(t *testing.T) {
 	w := newWorld(t)
 	cosmostest.NeedsEngine(t, "it deletes a container")
 	ada, bob := w.AddUser("ada"), w.AddUser("bob")
-	old := w.write1(ada, "Engines", "about steam")
+	old := w.writePost(ada, "Engines", "about steam")
 	c, err := w.Client.NewContainer(w.Database, blog.SearchContainer)
 	if err == nil {
 		_, err = c.Delete(t.Context(), nil)
@@ -260,11 +358,11 @@ func TestSearchItems_NoContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Start()
-	p := w.write1(ada, "Engines", "about steam")
+	p := w.writePost(ada, "Engines", "about steam")
 	w.edit(old, store.PostEdit{Content: new("about old steam")})
-	gone := w.write1(ada, "Gone", "with steam")
+	gone := w.writePost(ada, "Gone", "with steam")
 	w.deletePost(gone)
-	w.write1(bob, "Bob", "with steam")
+	w.writePost(bob, "Bob", "with steam")
 	if err := w.DeleteUser(t.Context(), bob.UserID, "bob"); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +371,7 @@ func TestSearchItems_NoContainer(t *testing.T) {
 	if err := w.Provision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	late := w.write1(ada, "Engines", "about late steam")
+	late := w.writePost(ada, "Engines", "about late steam")
 	w.finds("steam", late)
 	if err := w.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
@@ -287,8 +385,8 @@ func TestSearchItems_NoContainer(t *testing.T) {
 func TestSearchItems_Damaged(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	long := w.write1(ada, "Long", strings.Repeat("many words ", 2000))
-	p, gone := w.write1(ada, "Engines", "about steam", "trains"), w.write1(ada, "Gone", "with steam")
+	long := w.writePost(ada, "Long", strings.Repeat("many words ", 2000))
+	p, gone := w.writePost(ada, "Engines", "about steam", "trains"), w.writePost(ada, "Gone", "with steam")
 	w.Start()
 	w.deletePost(gone)
 	testkit.Until(t, w.CaughtUp)
@@ -306,6 +404,10 @@ func TestSearchItems_Damaged(t *testing.T) {
 		"decade": func() {
 			w.Upsert("search", "1990s", `{"id":"`+p.ID+`","decade":"1990s","type":"post","userId":"`+ada.UserID+
 				`","creationDate":"1990-01-01T00:00:00.000Z","version":1,"text":"about steam"}`)
+		},
+		"decade of a long post": func() {
+			w.Upsert("search", "1990s", `{"id":"`+long.ID+`","decade":"1990s","type":"post","userId":"`+ada.UserID+
+				`","creationDate":"1990-01-01T00:00:00.000Z","version":1,"text":"many words"}`)
 		},
 		"restored": func() {
 			w.Upsert("search", decade, `{"id":"`+gone.ID+`","decade":"`+decade+`","type":"post","userId":"`+ada.UserID+
