@@ -105,7 +105,7 @@ func TestTags_Together(t *testing.T) {
 	_, a, b, ada, _ := newCachedBlog(t)
 	instances := []*store.Store{a.Store, b.Store}
 	for _, s := range instances {
-		s.Views().TimelinesWait = time.Minute // a busy machine is slow
+		s.Views().ViewsWait = time.Minute // a busy machine is slow
 	}
 	stop := make(chan struct{})
 	var watching, writing sync.WaitGroup

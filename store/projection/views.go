@@ -18,9 +18,9 @@ import (
 
 // Views maintains the denormalized views: it makes them, and passes calls on to them. It is safe for concurrent use.
 type Views struct {
-	// TimelinesWait limits how long the writer of a post waits for its entries, their counts, and its search item; 1 s.
+	// ViewsWait limits how long the writer of a post waits for its entries, their counts, and its search item; 1 s.
 	// Tests raise it before they use the Views.
-	TimelinesWait time.Duration
+	ViewsWait time.Duration
 
 	base          *base
 	registry      *registry
@@ -38,8 +38,8 @@ type Views struct {
 	processors    *processors
 }
 
-// timelinesWait is the default of Views.TimelinesWait.
-const timelinesWait = time.Second
+// viewsWait is the default of Views.ViewsWait.
+const viewsWait = time.Second
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
 // partitions or the name of the database is.
@@ -48,7 +48,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Views{base: b, TimelinesWait: timelinesWait, registry: &registry{base: b}, bylines: &bylineView{b}}
+	v := &Views{base: b, ViewsWait: viewsWait, registry: &registry{base: b}, bylines: &bylineView{b}}
 	s := newSums(b)
 	items := &timelineItemView{b, s}
 	v.timelines = newTimelineView(b, s, items)
@@ -146,10 +146,10 @@ func (v *Views) UpdateEdited(ctx context.Context, p *blog.Post, e Edit) {
 		g.Go(func() error { return v.postDeletions.update(ctx, p.ID) })
 	}
 	if e.Tags {
-		g.Go(func() error { return v.timelines.update(ctx, p, v.TimelinesWait) })
+		g.Go(func() error { return v.timelines.update(ctx, p, v.ViewsWait) })
 	}
 	if e.Tags || e.Texts {
-		g.Go(func() error { return v.search.update(ctx, p, v.TimelinesWait) })
+		g.Go(func() error { return v.search.update(ctx, p, v.ViewsWait) })
 	}
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		v.base.o.Logger.Warn("views not updated yet", logPost, p.ID, logError, err)
