@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"byline/internal/servertest"
 	"byline/internal/testkit"
+	"byline/store/emulator"
 )
 
 // TestSeed_ResumesAfterKill kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
@@ -100,5 +102,36 @@ func TestSeed_AccountElsewhere(t *testing.T) {
 	}
 	if run(t.Context(), []string{"seed", "--users", "1", "--yes"}, &log, &log, nil); requests.Load() == 0 {
 		t.Errorf("with --yes: no request: %s", &log)
+	}
+}
+
+// TestSeed_NoFullTextSearch: an account without the capability gets the blog, and its digest is printed.
+func TestSeed_NoFullTextSearch(t *testing.T) {
+	engine, err := emulator.Open("", emulator.Options{Logger: testkit.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	refused := false
+	account := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if strings.HasSuffix(r.URL.Path, "/colls") && bytes.Contains(body, []byte(`"fullTextPolicy"`)) {
+			refused = true
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		engine.ServeHTTP(w, r)
+	}))
+	t.Cleanup(account.Close)
+	t.Setenv("COSMOS_ENDPOINT", account.URL)
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	var out, log output
+	if status := run(t.Context(), []string{"seed", "--users", "1", "--digest"}, &out, &log, nil); status != 0 ||
+		!strings.Contains(out.String(), "digest") || !refused {
+		t.Errorf("status %d, refused: %v: %s%s", status, refused, &out, &log)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator/jsonpart"
 )
@@ -49,8 +50,8 @@ func (d *Digest) addItem(container string, raw []byte) {
 	d.add(Digest{1, binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])})
 }
 
-// DigestOf returns the digest of all items in the containers of a database. progress, if set, is called with
-// the number of items read so far, by one goroutine at a time.
+// DigestOf returns the digest of all items in the containers of a database. The container of searches may be missing:
+// it has no items then. progress, if set, is called with the number of items read so far, by one goroutine at a time.
 func DigestOf(
 	ctx context.Context, account *cosmos.Account, database string, containers []string, progress func(items int),
 ) (Digest, error) {
@@ -65,6 +66,9 @@ func DigestOf(
 		}
 		for items, err := range c.Query(ctx,
 			cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
+			if e := cosmos.ErrorOf(err); e != nil && e.NoContainer() && name == blog.SearchContainer {
+				return nil // the account lacks the capability
+			}
 			if err != nil {
 				return fmt.Errorf("read %s: %w", name, err)
 			}
