@@ -142,7 +142,8 @@ func transportOptions(o Options) (to transport.Options, err error) {
 		traced.tracer = o.Tracing.Tracer(tracerName)
 	}
 	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer,
-		Blog: cost.Blog{FeedPartitions: o.Store.FeedPartitions(), SearchRU: o.Store.SearchRU}, Logger: o.Logger, Metrics: o.Metrics,
+		Blog:   cost.Blog{FeedPartitions: o.Store.FeedPartitions(), SearchRU: o.Store.SearchRU},
+		Logger: o.Logger, Metrics: o.Metrics,
 		Meter: func(ctx context.Context) *cost.Meter { return &transport.RequestOf(ctx).Meter }})
 	return transport.Options{
 		Executor:     newExecutor(o, schema, presenter, budgets, metrics, traced),
