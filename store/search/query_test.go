@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,6 +47,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestParse_ManyTerms: the terms after the limit take no time.
+func TestParse_ManyTerms(t *testing.T) {
+	allocations := func(terms int) float64 {
+		var text strings.Builder
+		for i := range terms {
+			text.WriteString(string(rune('一'+i)) + " ")
+		}
+		return testing.AllocsPerRun(10, func() {
+			if _, err := Parse("test", text.String()); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+	if few, many := allocations(MaxTerms+1), allocations(MaxQuery/2); many > few*1.5 {
+		t.Errorf("%v allocations for %d terms, %v for %d", few, MaxTerms+1, many, MaxQuery/2)
+	}
+}
+
 // TestQuery_Wire: the requests have the form of those of Microsoft's SDKs (azure-cosmos-dotnet-v3, the baselines of its
 // hybrid query plans), with the statistics in place.
 func TestQuery_Wire(t *testing.T) {
@@ -71,13 +90,14 @@ func TestQuery_Wire(t *testing.T) {
 
 // marked returns a snippet with its matches in brackets.
 func marked(s Snippet) string {
-	units, at := []rune(s.Text), 0 // of the basic plane
+	units, at := utf16.Encode([]rune(s.Text)), 0
+	part := func(from, to int) string { return string(utf16.Decode(units[from:to])) }
 	var b strings.Builder
 	for _, m := range s.Matches {
-		fmt.Fprintf(&b, "%s[%s]", string(units[at:m.Start]), string(units[m.Start:m.End]))
+		fmt.Fprintf(&b, "%s[%s]", part(at, m.Start), part(m.Start, m.End))
 		at = m.End
 	}
-	return b.String() + string(units[at:])
+	return b.String() + part(at, len(units))
 }
 
 func TestSnippet(t *testing.T) {
@@ -96,6 +116,13 @@ func TestSnippet(t *testing.T) {
 		{"in the tags of a long text", "go", long + "\n\nThe title\ngo", strings.TrimSpace(strings.Repeat(
 			"some other words ", 11)) + " some other…"},
 		{"no body", "title", "\n\nThe title\ngo", ""},
+		{"a script without spaces", "猫", strings.Repeat("文字", 300) + "猫" + strings.Repeat("文字", 50) + " Go " +
+			strings.Repeat("文字", 300), "…" + strings.Repeat("文字", 30) + "[猫]" + strings.Repeat("文字", 50) + " Go " +
+			strings.Repeat("文字", 17) + "文…"},
+		{"emoji cut by a window", "word", strings.Repeat("🙂", 190) + " word" + strings.Repeat("🙂", 300),
+			"…[word]" + strings.Repeat("🙂", 177) + "…"},
+		{"a window ends with the text", "word", strings.Repeat("x", windowLength-6) + " word\n\nThe title\ngo",
+			"…[word]"},
 		{"two words far apart", "needle thread", "needle " + long + "needle and thread", "…words some other words some other " +
 			"words some other words [needle] and [thread]"},
 	} {
@@ -115,12 +142,17 @@ func TestSnippet(t *testing.T) {
 	}
 }
 
-// windowsOf returns what the SQL of windows selects of a text in ASCII.
+// windowsOf returns what the SQL of windows selects of a text whose lower case has the same length.
 func windowsOf(q Query, text string) []string {
-	part := func(from int) string { return text[min(from, len(text)):min(len(text), from+windowLength)] }
+	units := utf16.Encode([]rune(text))
+	part := func(from int) string {
+		return string(utf16.Decode(units[min(from, len(units)):min(len(units), from+windowLength)]))
+	}
 	all := []string{part(0)}
 	for _, t := range q.must {
-		all = append(all, part(max(0, strings.Index(strings.ToLower(text), t.beginning())-beforeWindow)))
+		lower := strings.ToLower(text)
+		at := unitsOf(lower[:max(0, strings.Index(lower, t.beginning()))])
+		all = append(all, part(max(0, at-beforeWindow)))
 	}
 	return all
 }

@@ -47,7 +47,10 @@ func stemOf(word string) string {
 	if _, stop := slices.BinarySearch(stopWords, word); stop {
 		return ""
 	}
-	const shortest, longest = 3, 64
+	const shortest, longest, most = 3, 64, 128 // in bytes
+	if len(word) > most {
+		return strings.ToValidUTF8(word[:most], "")
+	}
 	if len(word) < shortest || len(word) > longest || strings.Trim(word, "'abcdefghijklmnopqrstuvwxyz") != "" {
 		return word
 	}
