@@ -40,6 +40,11 @@ func (r *results) Newest() bool { return r.Order == "newest" }
 // InOrder returns the address of the same search in an order, which may be "".
 func (p *page) InOrder(order string) string { return p.site.pathOfSearch(p.Results, order, "") }
 
+// Unfiltered returns the address of the same search without the tag and the author.
+func (p *page) Unfiltered() string {
+	return p.site.pathOfSearch(&results{Query: p.Results.Query}, p.Results.Order, "")
+}
+
 // SearchPath returns the path of the page of searches, "" without one.
 func (p *page) SearchPath() string { return p.site.routes[searchPage].Path }
 
@@ -52,7 +57,11 @@ func (s *Site) pathOfSearch(of *results, order, after string) string {
 			q.Set(name, value)
 		}
 	}
-	return s.pathOf(searchPage, "") + "?" + q.Encode()
+	path := s.pathOf(searchPage, "")
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	return path
 }
 
 // search renders the page of searches. No cache keeps it: most are requested once.

@@ -54,3 +54,23 @@ func TestSearch_NoContainer(t *testing.T) {
 		}
 	}
 }
+
+// TestSearch_Filter: the page says what limits a search, as the front end does, and links to the search without it.
+func TestSearch_Filter(t *testing.T) {
+	s, _ := newTestSite(t, testDir)
+	for query, want := range map[string]string{
+		"tag=bread": `<p class="hint">Only posts with the tag <bdi>#bread</bdi> · <a href="/search">Search all posts</a></p>`,
+		"q=oven&order=newest&tag=%3Cb%3E": `Only posts with the tag <bdi>#&lt;b&gt;</bdi> · ` +
+			`<a href="/search?order=newest&amp;q=oven">Search`,
+		"q=oven&author=VXNlcjox":     `Only posts of one author · <a href="/search?q=oven">Search`,
+		"tag=bread&author=VXNlcjox":  `Only posts with the tag <bdi>#bread</bdi> of one author · <a href="/search">Search`,
+		"q=oven&order=newest":        "",
+		"q=oven&tag=&author=&page=2": "",
+	} {
+		w := get(s, "/search?"+query)
+		body := w.Body.String()
+		if w.Code != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "Only posts") != (want != "") {
+			t.Errorf("%s: %d %s", query, w.Code, body)
+		}
+	}
+}

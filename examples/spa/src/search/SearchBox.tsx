@@ -59,7 +59,8 @@ export function SearchBox({ search }: { search: Search }) {
       />
       {(search.tag || search.author) && (
         <p className="hint">
-          Only posts {search.tag ? <>with the tag <bdi>#{search.tag}</bdi></> : "of one author"} ·{" "}
+          Only posts{search.tag && <> with the tag <bdi>#{search.tag}</bdi></>}
+          {search.author && " of one author"} ·{" "}
           <Link href={pathOfSearch({ ...search, q: text, tag: undefined, author: undefined })} replace>
             Search all posts
           </Link>
