@@ -20,3 +20,22 @@ test("finds what was published, edited and deleted a moment ago", async ({ page,
   await page.reload();
   await expect(page.getByText("No posts match")).toBeVisible();
 });
+
+test("signing in and choosing a username return to the search", async ({ page }) => {
+  await page.goto("/search?order=newest");
+  await page.getByRole("searchbox").fill('"C# & 100%41"');
+  await expect(page).toHaveURL(/q=/);
+  await expect(page.locator("[aria-busy=true]")).toHaveCount(0);
+  const search = page.url();
+  const header = page.getByRole("banner");
+  await header.getByRole("link", { name: "Sign in" }).click();
+  await header.getByRole("link", { name: "Sign in" }).click(); // which changes nothing
+  await page.getByLabel(/Or anyone else/).fill("Searcher");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await header.getByRole("link", { name: "Choose a name" }).click();
+  await page.getByRole("button", { name: "Begin" }).click();
+  await expect(header.getByRole("button", { name: "Searcher, menu" })).toBeVisible();
+  await expect(page).toHaveURL(search);
+  await expect(page.getByRole("searchbox")).toHaveValue('"C# & 100%41"');
+  await expect(page.locator("[aria-busy=true]")).toHaveCount(0);
+});

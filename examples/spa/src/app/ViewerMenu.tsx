@@ -1,20 +1,21 @@
 import { useRef } from "react";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import { signedIn, signOut } from "../session/session";
+import { useReturn } from "../session/useReturn";
 import { useViewer } from "../session/useViewer";
 import { Avatar } from "../ui/Avatar";
 
 /** The end of the header: who is signed in, and what they can do. */
 export function ViewerMenu() {
   const viewer = useViewer();
-  const [page] = useLocation();
+  const to = useReturn();
   const menu = useRef<HTMLDivElement>(null);
   const close = () => menu.current?.hidePopover();
-  if (!signedIn) return <Link href={`/signin?to=${encodeURIComponent(page)}`}>Sign in</Link>;
+  if (!signedIn) return <Link href={`/signin${to}`}>Sign in</Link>;
   if (!viewer) {
     return (
       <>
-        <Link href="/welcome">Choose a name</Link>
+        <Link href={`/welcome${to}`}>Choose a name</Link>
         <button type="button" className="link" onClick={signOut}>Sign out</button>
       </>
     );

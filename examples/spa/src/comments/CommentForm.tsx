@@ -1,8 +1,9 @@
 import type { SubmitEvent } from "react";
 import { graphql, useMutation } from "react-relay/hooks";
-import { Link, useLocation } from "wouter";
+import { Link } from "wouter";
 import type { CommentFormMutation } from "../__generated__/CommentFormMutation.graphql";
 import { useAction } from "../session/useAction";
+import { useReturn } from "../session/useReturn";
 import { useViewer } from "../session/useViewer";
 import { announce } from "../ui/announce";
 import { ErrorNote } from "../ui/ErrorNote";
@@ -41,13 +42,10 @@ interface Props {
 /** Adds a comment. It is shown at once; its text and key are kept until the gateway has confirmed it. */
 export function CommentForm({ postId, connection, commentCount }: Props) {
   const viewer = useViewer();
-  const [page] = useLocation();
+  const to = useReturn();
   const { draft, change, withKey, discard } = useDraft(`comment.${postId}`, { content: "" });
   const create = useAction(useMutation<CommentFormMutation>(mutation));
-  if (!viewer) {
-    const signIn = `/signin?to=${encodeURIComponent(page)}`;
-    return <p className="hint"><Link href={signIn}>Sign in</Link> to write a comment.</p>;
-  }
+  if (!viewer) return <p className="hint"><Link href={`/signin${to}`}>Sign in</Link> to write a comment.</p>;
 
   function submit(event: SubmitEvent) {
     event.preventDefault();

@@ -1,5 +1,5 @@
 import type { PreloadedQuery } from "react-relay/hooks";
-import { useSearch } from "wouter";
+import { useSearch } from "wouter/use-browser-location";
 import type { SearchPageQuery } from "../__generated__/SearchPageQuery.graphql";
 import { ErrorBoundary } from "../app/ErrorBoundary";
 import { PageHeading } from "../app/PageHeading";

@@ -3,6 +3,7 @@ import type { UseMutationConfig } from "react-relay/hooks";
 import type { MutationParameters } from "relay-runtime";
 import { useLocation } from "wouter";
 import { signedIn } from "./session";
+import { useReturn } from "./useReturn";
 import { useViewer } from "./useViewer";
 
 type Mutation<T extends MutationParameters> = readonly [(config: UseMutationConfig<T>) => unknown, boolean];
@@ -16,14 +17,15 @@ export function useAction<T extends MutationParameters>(
   requires: "user" | "token" = "user", // moderators need no user of their own
 ) {
   const viewer = useViewer();
-  const [page, navigate] = useLocation();
+  const [, navigate] = useLocation();
+  const to = useReturn();
   const [error, setError] = useState<unknown>();
 
   function run(config: UseMutationConfig<T>) {
     if (busy) return;
     setError(undefined);
     if (!viewer && (requires === "user" || !signedIn)) {
-      navigate(`${signedIn ? "/welcome" : "/signin"}?to=${encodeURIComponent(page)}`);
+      navigate(`${signedIn ? "/welcome" : "/signin"}${to}`);
       return;
     }
     commit({

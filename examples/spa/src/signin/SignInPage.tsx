@@ -1,4 +1,4 @@
-import { useSearch } from "wouter";
+import { useSearch } from "wouter/use-browser-location";
 import { PageHeading } from "../app/PageHeading";
 import { oidc } from "../session/config";
 import { blocked } from "../session/storage";

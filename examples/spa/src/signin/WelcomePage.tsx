@@ -1,6 +1,7 @@
 import { useState, type SubmitEvent } from "react";
 import { graphql, useMutation } from "react-relay/hooks";
-import { Redirect, useSearch } from "wouter";
+import { Redirect } from "wouter";
+import { useSearch } from "wouter/use-browser-location";
 import type { WelcomePageMutation } from "../__generated__/WelcomePageMutation.graphql";
 import { PageHeading } from "../app/PageHeading";
 import { invalidFields } from "../network/errors";
