@@ -7,7 +7,7 @@ const phone: Use = { viewport: { width: 360, height: 740 }, isMobile: true, hasT
 
 // What these test is the same at any width.
 const whateverTheWidth =
-  /(blocked|development|feed|found|hostile|linked|live|markdown|noscript|oidc|outage|picture\w+|search|wide)\.spec\.ts/;
+  /(blocked|development|feed|found|hostile|linked|live|markdown|noscript|oidc|outage|(picture|search)\w*|wide)\.spec/;
 
 // These measure times, so they run alone, after the others.
 const loading = /(loading|paint)\.spec\.ts/;
