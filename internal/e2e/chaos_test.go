@@ -25,7 +25,8 @@ var (
 // TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
 // them every few seconds, while the engine injects chaosFault and splits partitions. Meanwhile no
 // projection is more than 30 s behind. When the load stops, every projection becomes equal to its
-// source, in the long form within 10 s, and every acknowledged write is stored exactly once:
+// source, in the long form within 10 s, every acknowledged write is stored exactly once, and searches find the posts as
+// they are:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos -v
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos/engine -chaos.for=5m -v
@@ -81,6 +82,7 @@ func runChaos(t *testing.T, kills []victim) {
 	for i := range 6 {
 		w := newWriter(t, c, fmt.Sprintf("writer%d", i), rand.New(rand.NewPCG(seed, uint64(i)+1)))
 		w.renameEvery = max(20*time.Second, duration/3) // as often as Byline allows by default
+		w.searches = true
 		w.create()
 		writers = append(writers, w)
 	}
@@ -189,6 +191,7 @@ func runChaos(t *testing.T, kills []victim) {
 		operations += w.operations
 		retries += w.retries
 		w.checkStored()
+		w.checkSearches()
 	}
 	checkCounts(writers)
 	checkTags(writers)

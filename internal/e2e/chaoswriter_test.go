@@ -69,6 +69,7 @@ type writer struct {
 	subject, id, name  string
 	session            string // reads its own writes on every instance
 	frozen             bool   // the name; see writer
+	searches           bool   // step also searches
 	renamed            time.Time
 	renameEvery        time.Duration
 	posts              map[string]*chaosPost
@@ -80,6 +81,7 @@ type writer struct {
 
 type chaosPost struct {
 	title, content          string
+	former                  []string // titles
 	shared, deleted, frozen bool
 	version                 float64
 }
@@ -150,6 +152,8 @@ func (w *writer) create() {
 // step sends one random operation.
 func (w *writer) step() {
 	switch n := w.random.IntN(100); {
+	case n < 3 && w.searches:
+		w.search(w.subject, "RELEVANCE", 20)
 	case n < 40:
 		w.comment()
 	case n < 65:
@@ -168,6 +172,38 @@ func (w *writer) step() {
 		w.rename()
 	default:
 		w.do(q6, nil, "")
+	}
+}
+
+// search returns the titles of the posts that a search finds on its first page, by id.
+func (w *writer) search(query, order string, first int) map[string]string {
+	data, _, _ := w.do(
+		`query($query: String!, $order: SearchOrder!, $first: Int!) { search(query: $query, order: $order, first: $first) { edges { node { id title } } } }`,
+		map[string]any{"query": query, "order": order, "first": first}, "")
+	found := map[string]string{}
+	edges, _ := find(data, "search.edges").([]any)
+	for _, e := range edges {
+		found[at(w.t, e, "node.id").(string)] = at(w.t, e, "node.title").(string)
+	}
+	return found
+}
+
+// checkSearches checks that each post is found by its title, and no post by a title that it had, or once deleted.
+func (w *writer) checkSearches() {
+	w.t.Helper()
+	for id, p := range w.posts {
+		want := map[string]string{id: p.title}
+		if p.deleted {
+			want = map[string]string{}
+		}
+		if got := w.search(`"`+p.title+`"`, "NEWEST", 100); !maps.Equal(got, want) {
+			w.t.Errorf("a search for %q finds %v, want %v", p.title, got, want)
+		}
+		for _, title := range p.former {
+			if got := w.search(`"`+title+`"`, "NEWEST", 100); len(got) > 0 {
+				w.t.Errorf("a search for the former title %q finds %v", title, got)
+			}
+		}
 	}
 }
 
@@ -228,6 +264,7 @@ func (w *writer) edit() {
 	if refused && !again {
 		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
 	}
+	p.former = append(p.former, p.title)
 	p.title, p.content, p.frozen = title, content, again // after a retry, the conflict may be with the first attempt
 	if !refused {
 		p.version = at(w.t, data, "updatePost.post.version").(float64)

@@ -295,6 +295,9 @@ var ofViews = map[string]faultOperation{
 	"ProjectSearch": {believes: itemExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().ProjectSearch(ctx, w.post, w.long)
 	}},
+	"ProjectSearchItems": {believes: itemExists, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().ProjectSearchItems(ctx, w.post, w.long)
+	}},
 	"UpdateEdited": {do: func(ctx context.Context, w *faultWorld) (any, error) {
 		w.Views().UpdateEdited(ctx, w.post, projection.Edit{Texts: true})
 		return nil, nil
