@@ -318,7 +318,9 @@ func TestSearch_Requests(t *testing.T) {
 		name  string
 		order store.SearchOrder
 		want  int
-	}{{"unknown statistics", store.ByRelevance, 3}, {"known statistics", store.ByRelevance, 2}, {"newest", store.ByDate, 2}} {
+	}{
+		{"unknown statistics", store.ByRelevance, 3}, {"known statistics", store.ByRelevance, 2}, {"newest", store.ByDate, 2},
+	} {
 		r := &requested{}
 		page, err := w.Search(r.in(t.Context()), store.Search{Query: "word", Order: one.order}, store.Paging{First: 20})
 		if err != nil || len(page.Items) != 20 || !page.More {

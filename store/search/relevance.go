@@ -15,8 +15,8 @@ import (
 	"byline/store/cosmos"
 )
 
-// Cosmos DB leaves ORDER BY RANK to its clients. As its SDKs do, a search asks for statistics: how many texts there are,
-// how many words they have, and in how many each term occurs. It then asks for the texts with the best scores by these
+// Cosmos DB leaves ORDER BY RANK to its clients. As its SDKs do, a search asks for statistics: how many texts there
+// are, how many words they have, and in how many each term occurs. It then asks for the texts with the best scores by these
 // numbers (BM25). The texts of the requests are those of the SDKs, of which Go's knows nothing of this.
 
 const (
@@ -120,7 +120,8 @@ func (q Query) scoredQuery(f Filter, decade string, stats statistics, n int) cos
 	hits, _ := json.Marshal(stats.hits) // cannot fail
 	score := fmt.Sprintf("_FullTextScore(c.text, [%s], %d, %d, %s)", literals(q.must), stats.texts, stats.words, hits)
 	request.Text = fmt.Sprintf(`SELECT TOP %[1]d c._rid, [{"item": %[2]s}] AS orderByItems, `+
-		`{"payload": %[3]s, "componentScores": [(%[2]s ?? -1)]} AS payload FROM c WHERE (%[4]s) AND (true) ORDER BY %[2]s DESC`,
+		`{"payload": %[3]s, "componentScores": [(%[2]s ?? -1)]} AS payload `+
+		`FROM c WHERE (%[4]s) AND (true) ORDER BY %[2]s DESC`,
 		n, score, q.selected(), where)
 	request.PageSize = int32(n)
 	return request

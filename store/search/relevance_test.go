@@ -44,7 +44,8 @@ func openSearcher(t *testing.T, texts []string, before *twoPages) *Searcher {
 	if _, err := db.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: blog.SearchContainer,
 		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/decade"}},
 		IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
-			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/text/?"}}, FullTextIndexes: []azcosmos.FullTextIndex{{Path: "/text"}}},
+			ExcludedPaths:   []azcosmos.ExcludedPath{{Path: "/text/?"}},
+			FullTextIndexes: []azcosmos.FullTextIndex{{Path: "/text"}}},
 		FullTextPolicy: &azcosmos.FullTextPolicy{DefaultLanguage: "en-US",
 			FullTextPaths: []azcosmos.FullTextPath{{Path: "/text", Language: "en-US"}}}}, nil); err != nil {
 		t.Fatal(err)
@@ -91,8 +92,8 @@ func (p *twoPages) Do(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		page := func(texts, words, first, second int64) []byte {
-			return fmt.Appendf(nil, `{"_rid": "x", "Documents": [{"documentCount": %d, "fullTextStatistics": [{"totalWordCount": %d, `+
-				`"hitCounts": [%d, %d]}]}], "_count": 1}`, texts, words, first, second)
+			return fmt.Appendf(nil, `{"_rid": "x", "Documents": [{"documentCount": %d, "fullTextStatistics": [`+
+				`{"totalWordCount": %d, "hitCounts": [%d, %d]}]}], "_count": 1}`, texts, words, first, second)
 		}
 		each := all.Documents[0].Each[0]
 		p.rest = page(all.Documents[0].Texts-1, each.Words-2, each.Hits[0]-1, each.Hits[1])

@@ -21,7 +21,8 @@ type Snippet struct {
 // Range is a part of a text, in UTF-16 code units, as in JavaScript.
 type Range struct{ Start, End int }
 
-// Lengths in characters, those of windows in UTF-16 code units. A query returns windows of texts, as a text may have 100,000 characters.
+// Lengths in characters, those of windows in UTF-16 code units. A query returns windows of texts, as a text may have
+// 100,000 characters.
 const (
 	snippetLength = 200
 	beforeMatch   = 60  // in a snippet
@@ -30,8 +31,8 @@ const (
 	maxWindows    = 3 // of a text, besides its beginning
 )
 
-// windows returns the SQL of the windows of a text in which a query may match: its beginning, and those around the first
-// occurrences of words, as far as words begin alike.
+// windows returns the SQL of the windows of a text in which a query may match: its beginning, and those around the
+// first occurrences of words, as far as words begin alike.
 func (q Query) windows() string {
 	all := fmt.Sprintf("[LEFT(c.text, %d)", windowLength)
 	for _, t := range q.must[:min(len(q.must), maxWindows)] {
@@ -60,7 +61,8 @@ func (t *term) beginning() string {
 	return " " + form
 }
 
-// snippet returns the snippet of a post, given the windows of its text: of the first one that has the most of the terms.
+// snippet returns the snippet of a post, given the windows of its text: of the first one that has the most of the
+// terms.
 func (q Query) snippet(windows []string) (best Snippet) {
 	most := -1
 	for i, w := range windows {
@@ -106,7 +108,8 @@ func unitsOf(text string) (n int) {
 	return n
 }
 
-// snippetOf returns a snippet of a text, and how many of the terms it has. The text may have more before it and after it.
+// snippetOf returns a snippet of a text, and how many of the terms it has. The text may have more before it and after
+// it.
 func (q Query) snippetOf(text string, before, after bool) (s Snippet, terms int) {
 	matches, _ := q.matches(text)
 	if len(matches) > 0 {
