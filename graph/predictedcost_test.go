@@ -224,8 +224,8 @@ func TestPredictedCost_Timelines(t *testing.T) {
 	}
 }
 
-// The predicted cost of a search is within a fifth of the charge once the statistics of its words are known, of full pages
-// in both orders.
+// The predicted cost of a search is within a fifth of the charge once the statistics of its words are known, of full
+// pages in both orders.
 func TestPredictedCost_Search(t *testing.T) {
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
@@ -255,7 +255,8 @@ func TestPredictedCost_Search(t *testing.T) {
 		}
 	}
 
-	// How many posts a tag or an author has is not known: the prediction is that of a search whose words are not, either.
+	// How many posts a tag or an author has is not known: the prediction is that of a search whose words are not,
+	// either.
 	const unknown = `{ search(query: "every read unknown") { edges { node { title } } } }`
 	_, c := withCost(t, b, "", unknown, "detail")
 	want := c.PredictedRU

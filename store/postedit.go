@@ -116,7 +116,8 @@ func (s *postStore) editPost(
 			return nil, err
 		}
 		s.views.UpdateEdited(ctx, edited, projection.Edit{Tags: !slices.Equal(before.Tags, after.Tags),
-			Texts: before.Title != after.Title || before.Content != after.Content || before.TextDigest != after.TextDigest})
+			Texts: before.Title != after.Title || before.Content != after.Content ||
+				before.TextDigest != after.TextDigest})
 		return edited, nil
 	}
 	return nil, changedMeanwhile(op)

@@ -187,7 +187,8 @@ func TestSearch_Pages(t *testing.T) {
 			_, err = w.Search(t.Context(), other, store.Paging{First: 1, After: page.Cursor(0)})
 			storetest.WantCode(t, err, blog.Invalid, "after")
 
-			gone := map[int]string{0: all[1], 1: all[5], 2: all[2]} // before the pages: one that is next, a later, an earlier one
+			// Before the pages: one that is next, a later, an earlier one.
+		gone := map[int]string{0: all[1], 1: all[5], 2: all[2]}
 			got := walk(2, func(page int) {
 				for _, p := range posts {
 					if p.Title == gone[page] {
@@ -441,8 +442,8 @@ func TestSearchRU(t *testing.T) {
 	}
 }
 
-// TestSearchRU_Filter: a search of a frequent word by a tag or an author with few posts is one cheap query in either order.
-// It has no prediction.
+// TestSearchRU_Filter: a search of a frequent word by a tag or an author with few posts is one cheap query in either
+// order. It has no prediction.
 func TestSearchRU_Filter(t *testing.T) {
 	w := newWorld(t)
 	ada, bob := newWriter(w, "ada"), newWriter(w, "bob")

@@ -160,7 +160,8 @@ func TestPredict_FeedPartitions(t *testing.T) {
 	}
 	p := fields.Lookup("Mutation", "deletePost").Price
 	for partitions, want := range map[int]float64{0: p.Each, 1: p.Each, 3: p.Each + 2*p.FeedPartition} {
-		if got := Predict(document.Operations[0], nil, true, Blog{FeedPartitions: partitions}).RU; math.Abs(got-want) > 1e-6 {
+		got := Predict(document.Operations[0], nil, true, Blog{FeedPartitions: partitions}).RU
+		if math.Abs(got-want) > 1e-6 {
 			t.Errorf("with %d partitions of the feed: %f RU, want %f", partitions, got, want)
 		}
 	}

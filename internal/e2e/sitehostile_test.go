@@ -176,8 +176,8 @@ func checkHostile(
 	}
 }
 
-// visitHarmless returns a page in which nothing is executable but the front end's two scripts. Only that of searches has
-// a form.
+// visitHarmless returns a page in which nothing is executable but the front end's two scripts. Only that of searches
+// has a form.
 func visitHarmless(t *testing.T, s *servertest.Instance, path string) webPage {
 	t.Helper()
 	resp, body := visit(t, s, path)

@@ -22,10 +22,11 @@ import (
 // textProperties returns the properties of a container with texts in /t and /o/t, with or without full-text indexes.
 func textProperties(id string, indexed bool) azcosmos.ContainerProperties {
 	never := int32(-1)
-	p := azcosmos.ContainerProperties{ID: id, DefaultTimeToLive: &never, IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true,
-		IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/t/?"}},
-		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/n", Order: azcosmos.CompositeIndexDescending},
-			{Path: "/id", Order: azcosmos.CompositeIndexDescending}}}},
+	p := azcosmos.ContainerProperties{ID: id, DefaultTimeToLive: &never,
+		IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true,
+			IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/t/?"}},
+			CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/n", Order: azcosmos.CompositeIndexDescending},
+				{Path: "/id", Order: azcosmos.CompositeIndexDescending}}}},
 		FullTextPolicy: &azcosmos.FullTextPolicy{DefaultLanguage: "en-US", FullTextPaths: []azcosmos.FullTextPath{
 			{Path: "/t", Language: "en-US"}, {Path: "/o/t", Language: "fr-FR"}}}}
 	if indexed {
@@ -258,8 +259,8 @@ func TestFullText_Order(t *testing.T) {
 	}
 }
 
-// TestFullText_Filter: a search that a property or an element of an array restricts intersects their entries in the range
-// index with the postings, so that it reads about as much as the shorter list.
+// TestFullText_Filter: a search that a property or an element of an array restricts intersects their entries in the
+// range index with the postings, so that it reads about as much as the shorter list.
 func TestFullText_Filter(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()
 	c := newContainer(t, e, textProperties("c", true))

@@ -34,8 +34,9 @@ func FuzzRequestBody(f *testing.F) {
 	f.Cleanup(func() { e.Close() })
 	policy := blogPolicy()
 	policy.FullTextIndexes = []azcosmos.FullTextIndex{{Path: "/name"}}
-	c := newContainer(f, e, azcosmos.ContainerProperties{IndexingPolicy: policy, FullTextPolicy: &azcosmos.FullTextPolicy{
-		DefaultLanguage: "en-US", FullTextPaths: []azcosmos.FullTextPath{{Path: "/name"}}}})
+	c := newContainer(f, e, azcosmos.ContainerProperties{IndexingPolicy: policy,
+		FullTextPolicy: &azcosmos.FullTextPolicy{
+			DefaultLanguage: "en-US", FullTextPaths: []azcosmos.FullTextPath{{Path: "/name"}}}})
 	fillBlog(f, c, "p", 5)
 	key := `["p"]`
 	requests := []struct {

@@ -92,8 +92,8 @@ const (
 	public  place = "files"
 )
 
-// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or an inspection, or
-// bugs.
+// storage has the bytes. Its errors are errMissing, errExists, *unavailableError, those of a context or an inspection,
+// or bugs.
 type storage interface {
 	// sign returns the address and the headers of a PUT request that creates an upload.
 	sign(ctx context.Context, id blog.FileID, expires time.Time) (url string, headers []Header, err error)

@@ -25,8 +25,8 @@ const (
 	longHead = 1 << 20
 )
 
-// readPicture reads the head of a picture with an id. size and read are those of an inspection. The error is Invalid if the bytes are not what the id
-// says, or not a picture that can be published.
+// readPicture reads the head of a picture with an id. size and read are those of an inspection. The error is Invalid if
+// the bytes are not what the id says, or not a picture that can be published.
 func readPicture(id blog.FileID, size int64, read func(n int64) ([]byte, error)) (Picture, error) {
 	if size != id.Size() {
 		return Picture{}, blog.Invalidf("", "", blog.ReasonMismatch, "has %d bytes, and the upload was for %d", size,

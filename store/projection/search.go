@@ -175,8 +175,8 @@ func (s *searchView) write(
 	return nil
 }
 
-// writeItem creates an item, or updates it if it is older or has no version. have is the item as read, if it was; absent
-// is a guess, which the response may correct.
+// writeItem creates an item, or updates it if it is older or has no version. have is the item as read, if it was;
+// absent is a guess, which the response may correct.
 func writeItem(
 	ctx context.Context, c *cosmos.Container, item search.Item, have *search.Item, absent bool,
 ) (err error) {

@@ -38,8 +38,8 @@ func NewItem(p *blog.Post) Item {
 		Text: cut.Bytes(html.Text(), max(0, maxText-len(after))) + cut.Bytes(after, maxText)}
 }
 
-// NewTombstone returns the item that replaces that of a deleted post for blog.ViewTombstoneTTL. It has no date, text, tags
-// or version, so no search finds it, and nothing of the post is left.
+// NewTombstone returns the item that replaces that of a deleted post for blog.ViewTombstoneTTL. It has no date, text,
+// tags or version, so no search finds it, and nothing of the post is left.
 func NewTombstone(p *blog.Post) Item {
 	return Item{Envelope: blog.Envelope{Type: blog.TombstoneType(blog.TypePost), Deleted: true,
 		TTL: blog.ViewTombstoneTTL}, ID: p.ID, Decade: Decade(p.CreatedAt)}

@@ -16,8 +16,8 @@ import (
 )
 
 // Cosmos DB leaves ORDER BY RANK to its clients. As its SDKs do, a search asks for statistics: how many texts there
-// are, how many words they have, and in how many each term occurs. It then asks for the texts with the best scores by these
-// numbers (BM25). The texts of the requests are those of the SDKs, of which Go's knows nothing of this.
+// are, how many words they have, and in how many each term occurs. It then asks for the texts with the best scores by
+// these numbers (BM25). The texts of the requests are those of the SDKs, of which Go's knows nothing of this.
 
 const (
 	statisticsAge = 5 * time.Minute // for which statistics are used

@@ -60,8 +60,8 @@ func TestCreate_Eventual(t *testing.T) {
 	}
 }
 
-// TestCreate_NoFullText: without the capability, or the right to create containers, only the container for full texts is
-// missing, and Create says so each time, as does Compare.
+// TestCreate_NoFullText: without the capability, or the right to create containers, only the container for full texts
+// is missing, and Create says so each time, as does Compare.
 func TestCreate_NoFullText(t *testing.T) {
 	for name, refusal := range map[string]refusal{
 		"no capability":  {status: http.StatusBadRequest, message: "The account lacks the capability."},

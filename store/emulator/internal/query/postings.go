@@ -285,8 +285,8 @@ func (r *Query) openValue(prefix, low, high []byte) (candidates, error) {
 	return &phraseCandidates{phrase: fulltext.Phrase{{}}, list: []*postings{p}}, err
 }
 
-// openConditions opens the items that fulfill all conditions and have the values of the query: all items if there are no
-// conditions.
+// openConditions opens the items that fulfill all conditions and have the values of the query: all items if there are
+// no conditions.
 func (r *Query) openConditions(conds []sql.TextCondition, low, high []byte) (candidates, error) {
 	if len(conds) == 0 {
 		i := slices.IndexFunc(r.c.Indexes.Texts, func(t index.Text) bool { return t.Indexed })

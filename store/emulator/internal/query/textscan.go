@@ -29,8 +29,8 @@ func (r *Query) indexed(conds []sql.TextCondition) (list []sql.TextCondition) {
 	return list
 }
 
-// valuePrefixes returns the prefixes of the entries in the range index of those values that WHERE demands: of properties,
-// and in arrays. Items that a search finds have entries with each of them.
+// valuePrefixes returns the prefixes of the entries in the range index of those values that WHERE demands: of
+// properties, and in arrays. Items that a search finds have entries with each of them.
 func (r *Query) valuePrefixes() (list [][]byte) {
 	add := func(path uint64, v sql.Value) {
 		if v.Kind() < sql.Array && v.Kind() != sql.Undefined && len(list) < maxPlannedTerms {

@@ -428,7 +428,8 @@ func (b *Bound) CoveredByTexts(eq []Path) bool {
 		if a.op == opaque {
 			continue
 		}
-		if _, at := b.equal(a.path); at != i || !slices.ContainsFunc(eq, func(p Path) bool { return slices.Equal(p, a.path) }) {
+		isPath := func(p Path) bool { return slices.Equal(p, a.path) }
+		if _, at := b.equal(a.path); at != i || !slices.ContainsFunc(eq, isPath) {
 			return false
 		}
 	}
