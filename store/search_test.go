@@ -188,7 +188,7 @@ func TestSearch_Pages(t *testing.T) {
 			storetest.WantCode(t, err, blog.Invalid, "after")
 
 			// Before the pages: one that is next, a later, an earlier one.
-		gone := map[int]string{0: all[1], 1: all[5], 2: all[2]}
+			gone := map[int]string{0: all[1], 1: all[5], 2: all[2]}
 			got := walk(2, func(page int) {
 				for _, p := range posts {
 					if p.Title == gone[page] {
