@@ -50,7 +50,7 @@ var (
 	}
 	// UpdateDetails is Mutation.updatePost without a title, content and tags, which searches find.
 	UpdateDetails = Field{
-		Price: Price{Each: 33.8, FeedPartition: 10.3, OptionalKB: 1.3}, Later: Later{Each: 19},
+		Price: Price{Each: 33.8, FeedPartition: 10.3, OptionalKB: 1.3}, Later: Later{Each: 31},
 		Access: Access{store.WritePost, []Request{
 			{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindPatch, "posts", "input.id"},
 			{cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", EachFeedPartition},
@@ -310,7 +310,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindReplace, "posts", "input.id"},
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindReplace, "users", Viewer},
 				{cosmos.KindPointRead, "feed", EachFeedPartition}, {cosmos.KindReplace, "feed", EachFeedPartition},
-				{cosmos.KindPointRead, "search", Decade}, {cosmos.KindReplace, "search", Decade},
+				{cosmos.KindReplace, "search", Decade},
 				{cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"},
 			}},
 		},

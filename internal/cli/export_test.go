@@ -72,8 +72,8 @@ func TestExport_TornFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(whole, []byte(`{"container":`)); n != 14 ||
-		!bytes.HasSuffix(whole, []byte("\n{\"complete\":true,\"items\":14}\n")) {
+	if n := bytes.Count(whole, []byte(`{"container":`)); n != 17 ||
+		!bytes.HasSuffix(whole, []byte("\n{\"complete\":true,\"items\":17}\n")) {
 		t.Fatalf("%d items: %s", n, whole)
 	}
 	for cut := range len(whole) + 1 {

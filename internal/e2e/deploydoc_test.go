@@ -71,7 +71,7 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 		"Upgrades and rollbacks":    {deployed, nil, 1},
 		"Scaling":                   {deployed, nil, 1},
 		"Backup and restore":        {restored, nil, 4},
-		"Containers":                {func(*entraAccount) string { return "" }, nil, 5},
+		"Containers":                {func(*entraAccount) string { return "" }, nil, 6},
 	}
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	for _, section := range strings.Split(string(document), "\n## ")[1:] {

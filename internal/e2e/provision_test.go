@@ -157,7 +157,7 @@ func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
 	_, line := a.fail("serve", "--listen", "localhost:0")
 	commands := regexp.MustCompile(`"byline ([^"]+)"`).FindAllStringSubmatch(line, -1)
 	if !strings.Contains(line,
-		"database blog lacks the containers users, posts, feed, leases, and an Entra identity may not create them") ||
+		"database blog lacks the containers users, posts, feed, leases, search, and an Entra identity may not create them") ||
 		len(commands) != 2 {
 		t.Fatal(line)
 	}

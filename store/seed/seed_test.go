@@ -151,8 +151,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 4604, "beb3bda58d442f0de60d23a7f94ad29c"},
-		"article": {small(), 1786, "cd49d11f87a9b29a5937bd73378d653b"},
+		"demo":    {seed.Demo(userID), 4854, "203de2091cdd27e54d38e9c06efd2dad"},
+		"article": {small(), 1864, "8d83adfcad9b7aef20011b9c6fc3d5ca"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
