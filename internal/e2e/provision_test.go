@@ -178,7 +178,7 @@ func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
 		t.Errorf("the containers share %d RU/s, autoscale %t, want autoscale up to 1000", ru, ok)
 	}
 	if out := a.succeed(a.command(strings.Fields(commands[1][1])...)); strings.Count(out,
-		"az cosmosdb sql container create ") != 4 {
+		"az cosmosdb sql container create ") != 5 {
 		t.Errorf("the other command prints %s", out)
 	}
 	a.serve()
