@@ -105,12 +105,12 @@ func (p *page) Day(at string) string {
 	return t.UTC().Format("2 Jan 2006")
 }
 
-// Count returns a number of posts in words.
-func (p *page) Count(n int) string {
+// Count returns how many there are of what a noun names, such as "2 posts".
+func (p *page) Count(n int, noun string) string {
 	if n == 1 {
-		return "1 post"
+		return "1 " + noun
 	}
-	return fmt.Sprint(n, " posts")
+	return fmt.Sprint(n, " ", noun, "s")
 }
 
 // cutExcerpt is an excerpt that the gateway has cut, between words, as the front end recognizes it.

@@ -116,7 +116,7 @@ func (s *Site) show(r *http.Request, of kind, value, after string, d *data) (p *
 		}
 		p.Tag, present, p.Posts, p.Next = d.Tag, d.Tag.Name, d.Tag.Posts.posts(), d.Tag.Posts.PageInfo.next()
 		p.Title, p.Heading = "#"+present, "#"+present
-		p.Description = p.Count(d.Tag.PostCount) + " with the tag " + present + "."
+		p.Description = p.Count(d.Tag.PostCount, "post") + " with the tag " + present + "."
 	case authorPage:
 		if d.Author == nil {
 			return nil, "", errNotFound
