@@ -14,7 +14,10 @@ import (
 // BenchmarkFullText searches 20,000 texts of about 300 words in one logical partition for two frequent words: in half
 // and in a fifth of the texts.
 func BenchmarkFullText(b *testing.B) {
-	const items = 20_000
+	items := 20_000
+	if testing.Short() {
+		items = 1_000
+	}
 	e, ctx := newEngine(b, Options{}), context.Background()
 	c := newContainer(b, e, textProperties("c", true))
 	r := rand.New(rand.NewPCG(1, 0))
