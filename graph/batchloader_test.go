@@ -235,7 +235,7 @@ func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 	var all sync.WaitGroup
 	var nth atomic.Int64
 	all.Add(4)
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		if describeRequest(r).what == "query posts" {
 			n := nth.Add(1)
 			all.Done()
@@ -244,8 +244,8 @@ func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 			time.Sleep(time.Duration(n) * 10 * loaderWait)
 		}
 		return nil, nil
-	}
-	defer func() { b.wire.fail = nil }()
+	})
+	defer func() { b.wire.setFail(nil) }()
 	b.wire.reset()
 	if a := post(t, b, "", `{ feed { edges { node { comments { edges { node { author { createdAt } } } } } } } }`,
 		nil); a.code() != "" {

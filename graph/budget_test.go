@@ -125,13 +125,13 @@ func TestBudgetPerViewer_OverspendingIsDebt(t *testing.T) {
 func TestBudgetPerViewer_CanceledOperationIsCharged(t *testing.T) {
 	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 7}})
 	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		ctx.expire()
 		<-r.Context().Done()
 		return nil, r.Context().Err()
-	}
+	})
 	postUntil(ctx, t, b, "demo:ada", wholeFeed)
-	b.wire.fail = nil
+	b.wire.setFail(nil)
 	if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "THROTTLED" {
 		t.Error(a.body)
 	}

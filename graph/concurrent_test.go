@@ -76,7 +76,7 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 	t.Run("just before the write", func(t *testing.T) {
 		b, like := setup(t)
 		var once sync.Once
-		b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 			if (r.Method == http.MethodPatch || r.Method == http.MethodPut) && strings.Contains(r.URL.Path, "/posts/") {
 				once.Do(func() {
 					for i := range fans {
@@ -85,7 +85,7 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 				})
 			}
 			return nil, nil
-		}
+		})
 		if version, likes := edit(t, b, 1); version != 2 || likes != fans {
 			t.Errorf("version %d with %d likes, want version 2 with %d", version, likes, fans)
 		}

@@ -112,14 +112,14 @@ func TestCost_AddsUp(t *testing.T) {
 	const like = `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`
 	do("user0001", like, "")
 	n := 0
-	b.wire.fail = func(*http.Request) (*http.Response, error) { // throttle the second request of the repetition
+	b.wire.setFail(func(*http.Request) (*http.Response, error) { // throttle the second request of the repetition
 		if n++; n%2 == 0 {
 			return throttled(time.Minute), nil
 		}
 		return nil, nil
-	}
+	})
 	do("user0001", like, "THROTTLED")
-	b.wire.fail = nil
+	b.wire.setFail(nil)
 
 	if charged := b.wire.charged(); reported == 0 || math.Abs(reported-charged) > .005 {
 		t.Errorf("reported %.2f RU, charged %.2f", reported, charged)
@@ -152,7 +152,7 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 	}
 	var mu sync.Mutex
 	charged := 0.0
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		response, err := b.wire.engine.Do(r)
 		// not the change feed, which uses the same wire
 		if err == nil && r.Header.Get("A-Im") == "" && strings.Contains(r.URL.Path, "/docs") {
@@ -162,7 +162,7 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 			charged += ru
 		}
 		return response, err
-	}
+	})
 	seeded := ofRequests()
 	running, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup

@@ -42,7 +42,7 @@ func TestDeadline_PassingIsUnavailable(t *testing.T) {
 				ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
 				var mu sync.Mutex
 				sent := 0
-				b.wire.fail = func(r *http.Request) (*http.Response, error) {
+				b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if sent++; sent <= completed {
@@ -51,7 +51,7 @@ func TestDeadline_PassingIsUnavailable(t *testing.T) {
 					ctx.expire()
 					<-r.Context().Done()
 					return nil, r.Context().Err()
-				}
+				})
 				a := postUntil(ctx, t, b, token, b.fill(query))
 				if ctx.Err() == nil {
 					if completed == 0 || a.code() != "" {

@@ -130,16 +130,16 @@ func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 func TestLog_FailedOperationHasItsCostAndActivityID(t *testing.T) {
 	log := &logBuffer{}
 	b := smallBlog(t, Options{Logger: textLogger(log)})
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		if strings.Contains(r.URL.Path, "/colls/users/") {
 			response := newResponse(http.StatusServiceUnavailable, "{}")
 			response.Header.Set("x-ms-activity-id", "4a0c0ed4-0b6a-4fb7-a1cb-8d0b2b0a7d5e")
 			return response, nil
 		}
 		return nil, nil
-	}
+	})
 	a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { content author { createdAt } } }`), nil)
-	b.wire.fail = nil
+	b.wire.setFail(nil)
 	if a.code() != "UNAVAILABLE" {
 		t.Fatal(a.body)
 	}
@@ -160,14 +160,14 @@ func TestLog_RepeatedOperationHasTheRequestID(t *testing.T) {
 	log := &logBuffer{}
 	b := smallBlog(t, Options{Logger: textLogger(log)})
 	var once atomic.Bool
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		if !strings.Contains(r.URL.Path, "/colls/posts/docs/") || !once.CompareAndSwap(false, true) {
 			return nil, nil
 		}
 		return throttled(time.Millisecond), nil
-	}
+	})
 	a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { content } }`), nil)
-	b.wire.fail = nil
+	b.wire.setFail(nil)
 	if a.code() != "" {
 		t.Fatal(a.body)
 	}

@@ -193,11 +193,11 @@ func TestCosmosFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // requests are retried
 				var log strings.Builder
 				b := smallBlogInBubble(t, Options{Logger: textLogger(&log)})
-				b.wire.fail = func(*http.Request) (*http.Response, error) {
+				b.wire.setFail(func(*http.Request) (*http.Response, error) {
 					w := newResponse(status, `{"code":"secret","message":"secret"}`)
 					w.Header.Set("x-ms-retry-after-ms", "70")
 					return w, nil
-				}
+				})
 				a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { title } }`), nil)
 				if a.code() != want || strings.Contains(a.body, "secret") {
 					t.Errorf("code %q, want %q: %s", a.code(), want, a.body)

@@ -143,12 +143,12 @@ func TestSubscription_LongText(t *testing.T) {
 		bare := openEvents(t, server, "POST", mediaEvents, "", strings.Replace(query, " content", "", 1))
 		synctest.Wait()
 		var texts atomic.Int32
-		b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+blog.TextID) {
 				texts.Add(1)
 			}
 			return nil, nil
-		}
+		})
 		b.like(t, "ada", id)
 		want, err := json.Marshal(text)
 		if err != nil {

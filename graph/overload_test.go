@@ -28,14 +28,14 @@ func stall(t testing.TB, b *testBlog) (release func()) {
 	stalled := make(chan struct{})
 	release = sync.OnceFunc(func() { close(stalled) })
 	t.Cleanup(release)
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		select {
 		case <-stalled:
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
 		return nil, nil
-	}
+	})
 	return release
 }
 

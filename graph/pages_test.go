@@ -72,13 +72,13 @@ func TestPages_OneQueryOfCrawlers(t *testing.T) {
 			gateway := b.Handler.(*transport.Handler)
 			var now atomic.Int64
 			release := make(chan struct{})
-			b.wire.fail = func(r *http.Request) (*http.Response, error) {
+			b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 				if strings.Contains(r.URL.Path, "/posts/docs/") { // a read of a post
 					now.Add(1)
 					<-release
 				}
 				return nil, nil
-			}
+			})
 			var all sync.WaitGroup
 			for n := range 4 {
 				all.Go(func() {

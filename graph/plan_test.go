@@ -182,9 +182,9 @@ func TestPlans(t *testing.T) {
 // A failed plan costs one read; the executor then resolves the query once.
 func TestPlan_FailedQueryIsExecutedWithoutPlan(t *testing.T) {
 	b := smallBlog(t, Options{})
-	b.wire.fail = func(*http.Request) (*http.Response, error) {
+	b.wire.setFail(func(*http.Request) (*http.Response, error) {
 		return newResponse(http.StatusGone, ""), nil // it is not repeated
-	}
+	})
 	b.wire.reset()
 	if a := post(t, b, "", b.fill(`{ post(id: "<post:notes>") { title } }`), nil); a.code() != "UNAVAILABLE" ||
 		len(b.wire.seen()) != 2 {

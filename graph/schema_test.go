@@ -207,10 +207,10 @@ func TestDateTime(t *testing.T) {
 	}
 
 	b := smallBlog(t, Options{})
-	b.wire.fail = func(*http.Request) (*http.Response, error) {
+	b.wire.setFail(func(*http.Request) (*http.Response, error) {
 		return newResponse(http.StatusOK,
 			`{"id":"x","type":"user","userId":"x","username":"x","creationDate":"2026-03-01 09:00:00"}`), nil
-	}
+	})
 	if a := post(t, b, "", b.fill(`{ user(id: "<user:ada>") { createdAt } }`), nil); a.code() != "INTERNAL" {
 		t.Errorf("a date in another format: %s", a.body)
 	}

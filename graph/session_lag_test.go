@@ -26,14 +26,14 @@ func TestSession_CreatePostAfterCreateUser(t *testing.T) {
 		t.Cleanup(func() { _ = engine.Close() })
 		edge := func() http.Handler {
 			w := &wire{engine: engine}
-			w.fail = func(r *http.Request) (*http.Response, error) {
+			w.setFail(func(r *http.Request) (*http.Response, error) {
 				response, err := engine.Do(r)
 				if err == nil {
 					token := response.Header.Get("X-Ms-Session-Token")
 					response.Header.Set("X-Ms-Session-Token", enginetest.RegionalToken(token))
 				}
 				return response, err
-			}
+			})
 			s, err := store.New(enginetest.Account(t, engine, cosmos.Options{Transport: w}), store.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -45,9 +45,9 @@ func TestSpans_FailedOperation(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	log := &tracedLog{Handler: textLogger(io.Discard).Handler()}
 	b := smallBlog(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), Logger: slog.New(log)})
-	b.wire.fail = func(*http.Request) (*http.Response, error) {
+	b.wire.setFail(func(*http.Request) (*http.Response, error) {
 		return newResponse(http.StatusServiceUnavailable, ""), nil
-	}
+	})
 	for query, name := range map[string]string{
 		`{ post(id: "<post:notes>") { title } }`:                                 "query",
 		`{ post(id: "<post:notes>") { title } __typename }`:                      "query", // without a plan
@@ -80,11 +80,11 @@ func TestSpans_FailedPlan(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b := smallBlog(t, Options{Tracing: provider})
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
 		span.End()
 		return newResponse(http.StatusServiceUnavailable, ""), nil
-	}
+	})
 	for _, query := range []string{`{ post(id: "<post:notes>") { title } }`,
 		`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
 		since := len(spans.Ended())
@@ -183,11 +183,11 @@ func TestSpans_Plans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+	b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
 		span.End()
 		return nil, nil
-	}
+	})
 	for query, want := range map[string]string{
 		`{ feed { edges { node { title } } } }`: "query, query/Query.feed/request",
 		`{ post(id: "<post:engines>") { title comments { edges { cursor } } likes { edges { cursor } } } }`: "query, query/Query.post/Post.comments/request, query/Query.post/Post.likes/request, query/Query.post/request",

@@ -263,13 +263,13 @@ func TestNames_ProjectionsDiffer(t *testing.T) {
 		}
 	})
 	t.Run("when users cannot be read", func(t *testing.T) {
-		b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		b.wire.setFail(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Path, "/users/") {
 				return nil, errors.New("no response")
 			}
 			return nil, nil
-		}
-		defer func() { b.wire.fail = nil }()
+		})
+		defer func() { b.wire.setFail(nil) }()
 		for edge, h := range handlers(t, b) {
 			a := post(t, h, "", namesEverywhere["feed"], nil)
 			if strings.Contains(a.body, `"ada"`) == strings.Contains(a.body, `"countess"`) || a.code() != "" {

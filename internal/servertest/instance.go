@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"byline/internal/cli"
 	"byline/internal/testkit"
@@ -83,10 +84,10 @@ func Start(t testing.TB, args ...string) *Instance {
 	return i
 }
 
-// WaitReady waits until /readyz responds 200, and so until the demo blog is complete.
+// WaitReady waits up to a minute until /readyz responds 200, and so until the demo blog is complete.
 func (i *Instance) WaitReady() {
 	i.T.Helper()
-	testkit.Until(i.T, func() error {
+	testkit.UntilWithin(i.T, time.Minute, func() error {
 		r, err := http.Get(i.Root + "/readyz")
 		if err != nil {
 			return err

@@ -29,6 +29,12 @@ func Until(t testing.TB, check func() error) {
 	if inBubble() {
 		limit = limitInBubble
 	}
+	UntilWithin(t, limit, check)
+}
+
+// UntilWithin is Until with another limit, for what takes long beside other tests.
+func UntilWithin(t testing.TB, limit time.Duration, check func() error) {
+	t.Helper()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	began := time.Now()
