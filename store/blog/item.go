@@ -58,18 +58,24 @@ const (
 	TypeText     = "text"
 	TypeDraft    = "draft"
 
+	TypeFollower  = "follower"  // in the partition of the author
+	TypeFollowing = "following" // in the partition of the follower
+
 	// Of tombstones, so that no list of posts or comments meets them. Decoded, a tombstone has the type of what was
 	// deleted, and is Deleted.
 	TypeDeletedPost    = deletedPrefix + "Post"
 	TypeDeletedComment = deletedPrefix + "Comment"
 	TypeDeletedText    = deletedPrefix + "Text"
 
+	TypeDeletedFollower  = deletedPrefix + "Follower"
+	TypeDeletedFollowing = deletedPrefix + "Following"
+
 	deletedPrefix = "deleted"
 )
 
 // deletedTypes has the types of tombstones by the types of what was deleted.
 var deletedTypes = map[string]string{TypePost: TypeDeletedPost, TypeComment: TypeDeletedComment,
-	TypeText: TypeDeletedText}
+	TypeText: TypeDeletedText, TypeFollower: TypeDeletedFollower, TypeFollowing: TypeDeletedFollowing}
 
 // TombstoneType returns the type of the tombstone of an item: typ itself for types whose tombstones have no other.
 func TombstoneType(typ string) string { return cmp.Or(deletedTypes[typ], typ) }

@@ -13,7 +13,10 @@ type User struct {
 	Byline
 	Bio       string `json:"bio,omitempty"`
 	CreatedAt Date   `json:"creationDate"` // "" where only the id and the name are known
-	Revision  int64  `json:"revision"`     // incremented by every write
+	Revision  int64  `json:"revision"`     // incremented by every write but those of the counts
+
+	FollowerCount  int32 `json:"followerCount,omitempty"`
+	FollowingCount int32 `json:"followingCount,omitempty"` // authors whom the user follows; a view
 }
 
 // UserItem is a user in the users container.
@@ -70,6 +73,10 @@ func (u *UserItem) readProperty(r *fastReader, name string) bool {
 		u.CreatedAt = r.dateValue()
 	case "revision":
 		u.Revision = r.intValue(64)
+	case "followerCount":
+		u.FollowerCount = int32(r.intValue(32))
+	case "followingCount":
+		u.FollowingCount = int32(r.intValue(32))
 	case "inputDigest":
 		u.InputDigest = r.stringValue()
 	case "formerUsernames":
@@ -132,4 +139,7 @@ type Items struct {
 	Tags   int // of these posts
 	Others int // comments and likes
 	Below  int // comments and likes below the posts
+
+	Followers int
+	Following int // authors whom the user follows
 }
