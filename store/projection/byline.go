@@ -33,8 +33,9 @@ const (
 
 // renamePosition is the position of a rename.
 type renamePosition struct {
-	Byline       blog.Byline `json:"byline"`       // the new one; the query finds items with another
-	Continuation string      `json:"continuation"` // of the query
+	Byline       blog.Byline `json:"byline"`            // the new one; the query finds items with another
+	Follows      bool        `json:"follows,omitempty"` // the query is that of follows
+	Continuation string      `json:"continuation"`      // of the query
 
 	// Again is when the second pass may begin; "" in the first. An instance that takes over the job waits only
 	// for the remaining time.
@@ -63,9 +64,12 @@ func (b *bylineView) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) 
 	if wait := at.Again.Time().Sub(b.o.Clock()); wait > 0 {
 		return jobs.Step{Position: at.String(), Wait: min(wait, renameSettle)}, nil
 	}
-	query := otherBylines(u.Byline)
+	container, query := b.posts, otherBylines(u.Byline)
+	if at.Follows {
+		container, query = b.users, otherFollowers(u.Byline)
+	}
 	query.Continuation = at.Continuation
-	page, next, err := b.posts.QueryPage(ctx, query)
+	page, next, err := container.QueryPage(ctx, query)
 	if cosmos.ErrorOf(err).InvalidContinuation() && at.Continuation != "" {
 		at.Continuation = ""
 		return jobs.Step{Position: at.String()}, nil
@@ -73,18 +77,25 @@ func (b *bylineView) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) 
 	if err != nil {
 		return jobs.Step{}, stored.Error(op, err)
 	}
-	if err := b.setBylines(ctx, page, u.Byline); err != nil {
+	set := b.setBylines
+	if at.Follows {
+		set = b.setFollowers
+	}
+	if err := set(ctx, page, u.Byline); err != nil {
 		return jobs.Step{}, err
 	}
 	step := jobs.Step{Items: len(page)}
 	switch at.Continuation = next; {
 	case next != "":
+	case !at.Follows && u.FollowingCount > 0: // the handler of a follow that is not counted yet sees the new byline
+		at.Follows = true
 	case at.Again != "":
 		if err := b.markSpread(ctx, u); err != nil {
 			return jobs.Step{}, stored.Error(op, err)
 		}
 		step.Done = true
 	default:
+		at.Follows = false
 		at.Again, step.Wait = blog.NewDate(b.o.Clock().Add(renameSettle)), renameSettle
 	}
 	step.Position = at.String()
@@ -93,19 +104,33 @@ func (b *bylineView) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) 
 
 // otherBylines is the query for a user's posts, comments and likes with another byline.
 func otherBylines(b blog.Byline) cosmos.Query {
-	q := cosmos.Query{AllPartitions: true, PageSize: renamePage}.With("@user", b.UserID)
+	differ, q := differentByline(b, "c.")
+	q.Text = "SELECT c.id, c.type, c.postId, " + blog.BylineFields + ", c._etag FROM c WHERE c.userId = @user AND " +
+		"c.type IN ('post', 'comment', 'like') AND " + differ + " AND NOT IS_DEFINED(c.deleted)"
+	return q
+}
+
+// otherFollowers is the query for a user's follows, in the partitions of the authors, with another byline.
+func otherFollowers(b blog.Byline) cosmos.Query {
+	differ, q := differentByline(b, "c.follower.")
+	q.Text = "SELECT * FROM c WHERE c.ownerId = @user AND c.type = 'follower' AND " + differ
+	return q
+}
+
+// differentByline returns the condition that a byline, whose properties have a path, is another, and a query with its
+// parameters.
+func differentByline(b blog.Byline, path string) (condition string, q cosmos.Query) {
+	q = cosmos.Query{AllPartitions: true, PageSize: renamePage}.With("@user", b.UserID)
 	var differ []string
 	for p := range b.Properties() {
 		parameter := "@" + p.Name
 		q = q.With(parameter, p.Value)
-		differ = append(differ, "c."+p.Name+" != "+parameter)
+		differ = append(differ, path+p.Name+" != "+parameter)
 		if p.Value != "" {
-			differ = append(differ, "NOT IS_DEFINED(c."+p.Name+")")
+			differ = append(differ, "NOT IS_DEFINED("+path+p.Name+")")
 		}
 	}
-	q.Text = "SELECT c.id, c.type, c.postId, " + blog.BylineFields + ", c._etag FROM c WHERE c.userId = @user AND " +
-		"c.type IN ('post', 'comment', 'like') AND (" + strings.Join(differ, " OR ") + ") AND NOT IS_DEFINED(c.deleted)"
-	return q
+	return "(" + strings.Join(differ, " OR ") + ")", q
 }
 
 // markSpread records that every copy has the byline of the user, so that later changes of the user need no job, unless
@@ -171,6 +196,21 @@ func (b *bylineView) setBylines(ctx context.Context, items [][]byte, byline blog
 			}
 			return err
 		})
+	}
+	return g.Wait()
+}
+
+// setFollowers is setBylines for a user's follows.
+func (b *bylineView) setFollowers(ctx context.Context, items [][]byte, byline blog.Byline) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for _, raw := range items {
+		item, err := blog.DecodeFollow("rename", raw)
+		if err != nil {
+			b.skip(blog.UsersContainer, raw, err)
+			continue
+		}
+		g.Go(func() error { return b.setFollower(ctx, item, byline) })
 	}
 	return g.Wait()
 }

@@ -105,3 +105,83 @@ func (c *countView) repair(ctx context.Context, d Difference) error {
 	_, err = c.posts.Patch(ctx, stored.Key(d.ID, d.ID), o)
 	return err
 }
+
+// followCountView is the view of the numbers of followers and of followed authors on users.
+type followCountView struct{ *base }
+
+func (c *followCountView) kind() Kind { return FollowCount }
+
+func (c *followCountView) suspects(_ context.Context, s *scan) (found []Difference, _ error) {
+	for id, n := range s.follows.uncounted {
+		if _, ok := s.users[id]; ok && n != (followCounts{}) {
+			found = append(found, Difference{Kind: FollowCount, Partition: id, ID: id})
+		}
+	}
+	return found, nil
+}
+
+// followCounts are the numbers of the followers of a user, and of the authors whom the user follows.
+type followCounts struct{ followers, followed int32 }
+
+func (n followCounts) String() string {
+	return fmt.Sprintf("%d followers, %d followed", n.followers, n.followed)
+}
+
+// countOf counts the follows in the partition of a user, and returns the ETag of the user: "" if there is no live one.
+// It counts again if the user changes meanwhile.
+func (c *followCountView) countOf(
+	ctx context.Context, id string,
+) (have, there followCounts, etag cosmos.ETag, err error) {
+	const op = "count follows"
+	for range 10 {
+		before, err := c.users.Read(ctx, stored.Key(id, id))
+		if err != nil {
+			return have, there, "", stored.Error(op, err)
+		}
+		u := decodeLiveUser(before.Value)
+		if u == nil {
+			return have, there, "", nil
+		}
+		for typ, n := range map[string]*int32{blog.TypeFollower: &there.followers, blog.TypeFollowing: &there.followed} {
+			q := cosmos.Query{Partition: id,
+				Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type"}
+			counts, err := readPages[int32](ctx, op, c.users, q.With("@user", id).With("@type", typ))
+			if err != nil {
+				return have, there, "", err
+			}
+			*n = 0
+			for _, count := range counts {
+				*n += count
+			}
+		}
+		after, err := c.users.Read(ctx, stored.Key(id, id))
+		if err != nil {
+			return have, there, "", stored.Error(op, err)
+		}
+		if after.ETag == before.ETag {
+			return followCounts{u.FollowerCount, u.FollowingCount}, there, after.ETag, nil
+		}
+	}
+	return have, there, "", &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the user keeps changing")}
+}
+
+func (c *followCountView) compare(ctx context.Context, d Difference) (*Difference, error) {
+	have, want, etag, err := c.countOf(ctx, d.ID)
+	if etag == "" || have == want || err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = have.String(), want.String()
+	return &d, nil
+}
+
+func (c *followCountView) repair(ctx context.Context, d Difference) error {
+	_, there, etag, err := c.countOf(ctx, d.ID)
+	if etag == "" || err != nil {
+		return err
+	}
+	p := cosmos.Patch{IfMatch: etag}
+	p.Set("/followerCount", there.followers)
+	p.Set("/followingCount", there.followed)
+	_, err = c.users.Patch(ctx, stored.Key(d.ID, d.ID), p)
+	return err
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/jobs"
@@ -51,7 +53,7 @@ func (u *userDeletionView) repair(ctx context.Context, d Difference) error {
 
 // deletionStages are the stages of a deletion, in order. The second pass begins blog.DeletionGrace after the
 // user became a tombstone: the continuation of the stage "wait" is that time.
-var deletionStages = []string{"posts", "summaries", "timelines", "feed", "search", "wait",
+var deletionStages = []string{"posts", "summaries", "follows", "timelines", "feed", "search", "wait",
 	"posts-again", "summaries-again", "timelines-again", "feed-again", "search-again", "files", "names"}
 
 // deletionPage is the number of items of a query.
@@ -84,6 +86,10 @@ func (u *userDeletionView) delete(ctx context.Context, j jobs.Job) (jobs.Step, e
 		next, err = d.deletePosts(ctx, continuation)
 	case "summaries", "summaries-again":
 		next, err = d.deleteSummaries(ctx, continuation)
+	case "follows":
+		if d.user.FollowerCount != nil || d.user.FollowingCount != nil { // those that are not counted yet, at the end
+			next, err = d.deleteOwned(ctx, "c.type != 'username'", continuation)
+		}
 	case "timelines", "timelines-again":
 		next, err = d.deleteTimelineEntries(ctx, continuation)
 	case "feed", "feed-again":
@@ -131,6 +137,9 @@ type userTombstone struct {
 	Type         any    `json:"type"`
 	Deleted      any    `json:"deleted"`
 	DeletionDate any    `json:"deletionDate"`
+
+	FollowerCount  any `json:"followerCount"`
+	FollowingCount any `json:"followingCount"`
 }
 
 // position returns the Position of a stage and the continuation of its query. It begins with the date of the
@@ -355,22 +364,40 @@ func (d *userDeletion) deleteFiles(ctx context.Context) error {
 	return err
 }
 
-// deleteNames deletes a page of the reservations of the user's names, and after the last one the user.
-// They are found by their owner: a crash in a rename may have left some that the user does not name.
+// deleteNames deletes a page of the reservations of the user's names, and of what is left of follows, and after the
+// last one the user. They are found by their owner: a crash in a rename may have left some that the user does not
+// name.
 func (d *userDeletion) deleteNames(ctx context.Context, continuation string) (next string, err error) {
+	next, err = d.deleteOwned(ctx, "true", continuation)
+	if next != "" || d.partial.Load() || err != nil {
+		return next, err
+	}
+	return "", d.deleteOne(ctx, d.users, d.user.ID, ownedItem{ID: d.user.ID, ETag: d.etag})
+}
+
+// deleteOwned deletes a page of what the user owns in other partitions of users and meets a condition: reservations,
+// and both items of follows with their tombstones.
+func (d *userDeletion) deleteOwned(ctx context.Context, condition, continuation string) (next string, err error) {
 	items, next, err := d.page(ctx, d.users, cosmos.Query{AllPartitions: true, Continuation: continuation,
-		Text: "SELECT c.id, c.userId, c.creationDate, c._etag FROM c WHERE c.type = 'username' AND c.ownerId = @user"})
+		Text: "SELECT c.id, c.type, c.userId, c.deleted, c.creationDate, c._etag FROM c WHERE c.ownerId = @user AND " +
+			condition})
 	if err != nil {
 		return "", err
 	}
+	byPartition := map[string][]ownedItem{}
 	for _, item := range items {
 		partition, _ := item.UserID.(string)
-		if err := d.deleteOne(ctx, d.users, partition, item); err != nil {
-			return "", err
-		}
+		byPartition[partition] = append(byPartition[partition], item)
 	}
-	if next != "" || d.partial.Load() {
-		return next, nil
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for partition, items := range byPartition {
+		g.Go(func() error {
+			if items[0].Type == blog.TypeUsername {
+				return d.deleteOne(ctx, d.users, partition, items[0])
+			}
+			return d.deleteCounted(ctx, counted{d.users, partition, FollowCount, uncountFollows}, items)
+		})
 	}
-	return "", d.deleteOne(ctx, d.users, d.user.ID, ownedItem{ID: d.user.ID, ETag: d.etag})
+	return next, g.Wait()
 }

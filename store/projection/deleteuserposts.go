@@ -137,68 +137,82 @@ func (d *userDeletion) readPost(ctx context.Context, id string) (*blog.PostTombs
 // which makes it a tombstone, decrements the count, too.
 func (d *userDeletion) deleteFromPost(ctx context.Context, postID string, items []ownedItem) error {
 	for chunk := range slices.Chunk(items, cosmos.MaxBatch-1) {
-		if err := d.deleteCounted(ctx, postID, chunk); err != nil {
+		if err := d.deleteCounted(ctx, counted{d.posts, postID, Count, uncountFromPost}, chunk); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *userDeletion) deleteCounted(ctx context.Context, postID string, items []ownedItem) error {
-	var comments, likes int64
+// counted is a post or user that counts items in its partition.
+type counted struct {
+	container *cosmos.Container
+	id        string
+	kind      Kind                           // of a difference of the counts
+	uncount   func([]ownedItem) cosmos.Patch // subtracts items from the counts
+}
+
+// deleteCounted deletes items of the user from the partition of a post or user that counts them, in one transactional
+// batch.
+func (d *userDeletion) deleteCounted(ctx context.Context, of counted, items []ownedItem) error {
 	b := cosmos.Batch{NoItems: true}
 	for _, item := range items {
 		b.DeleteIf(item.ID, item.ETag)
-		switch {
-		case item.Deleted != nil:
-		case item.Type == blog.TypeComment:
-			comments++
-		case item.Type == blog.TypeLike:
-			likes++
-		}
 	}
-	if comments+likes > 0 {
-		b.Patch(postID, patchPostCounts(comments, likes))
+	p := of.uncount(items)
+	if p.Changes() > 0 {
+		b.Patch(of.id, p)
 	}
-	r, err := d.posts.Batch(ctx, postID, &b)
+	r, err := of.container.Batch(ctx, of.id, &b)
 	switch {
 	case refused(err) && len(items) > 1:
 		for i := range items {
-			if err := d.deleteCounted(ctx, postID, items[i:i+1]); err != nil {
+			if err := d.deleteCounted(ctx, of, items[i:i+1]); err != nil {
 				return err
 			}
 		}
 		return nil
-	case refused(err) && comments+likes > 0: // a count may be malformed
-		if err := d.deleteOne(ctx, d.posts, postID, items[0]); err != nil {
+	case refused(err) && p.Changes() > 0: // a count may be malformed
+		if err := d.deleteOne(ctx, of.container, of.id, items[0]); err != nil {
 			return err
 		}
-		return d.view.registry.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
+		return d.view.registry.repairAll(ctx, []Difference{{Kind: of.kind, Partition: of.id, ID: of.id}})
 	case err != nil:
-		return d.skipRefused(d.posts, items[0].ID, err)
+		return d.skipRefused(of.container, items[0].ID, err)
 	case r.Failed < 0:
 		d.count.Add(int64(len(items)))
 		return nil
-	case r.Failed == len(items): // the post is missing or deleted
+	case r.Failed == len(items): // the post or user is missing or deleted
 		uncounted := slices.Clone(items)
 		for i := range uncounted {
 			uncounted[i].Deleted = true
 		}
-		return d.deleteCounted(ctx, postID, uncounted)
+		return d.deleteCounted(ctx, of, uncounted)
 	}
 	d.partial.Store(true) // changed meanwhile: query again
 	return nil
 }
 
-// patchPostCounts subtracts from the counts of a post that is not deleted.
-func patchPostCounts(comments, likes int64) (p cosmos.Patch) {
+// uncountFromPost subtracts comments and likes from the counts of a post that is not deleted.
+func uncountFromPost(items []ownedItem) (p cosmos.Patch) {
 	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
-	if comments > 0 {
-		p.Increment("/commentCount", -comments)
+	uncount(&p, items, blog.TypeComment, "/commentCount")
+	uncount(&p, items, blog.TypeLike, "/likeCount")
+	if p.Changes() > 0 {
+		p.Increment("/revision", 1)
 	}
-	if likes > 0 {
-		p.Increment("/likeCount", -likes)
-	}
-	p.Increment("/revision", 1)
 	return p
+}
+
+// uncount subtracts the items of a type from a count.
+func uncount(p *cosmos.Patch, items []ownedItem, typ, count string) {
+	var n int64
+	for _, item := range items {
+		if item.Type == typ && item.Deleted == nil {
+			n++
+		}
+	}
+	if n > 0 {
+		p.Increment(count, -n)
+	}
 }

@@ -1,6 +1,6 @@
 // Package projection maintains the denormalized views of the blog: summaries of posts in their
-// authors' partitions and in the feed, timelines and tags, search items, bylines on posts, comments and
-// likes, and the reservations of usernames.
+// authors' partitions and in the feed, timelines and tags, search items, bylines on posts, comments,
+// likes and follows, follows in the partitions of the followers, and the reservations of usernames.
 //
 // Run applies the changes of posts and users, which changefeed delivers at least once and in order per
 // feed range. Every write of a view is conditional on the revision, so that repeated and late changes

@@ -56,6 +56,11 @@ func (v *Views) DeletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return v.postDeletions.delete(ctx, j)
 }
 
+// WriteFollowing does what Run does after UpdateFollowing.
+func (v *Views) WriteFollowing(ctx context.Context, item *blog.FollowItem) error {
+	return v.follows.writeFresh(ctx, item)
+}
+
 // Work returns the work of each kind of job.
 func (v *Views) Work() map[string]jobs.Work { return v.jobWork() }
 

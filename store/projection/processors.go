@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
@@ -22,8 +23,10 @@ type processors struct {
 	registry   *registry
 	usernames  *usernameView
 	feedEnd    *feedEnd
+	follows    *followView
 	files      *fileDeletions
-	postChange changefeed.Signal // set by UpdateViews: a post has changed, not only its counts
+	checked    *lru.Cache[string, int64] // the last revisions of users whose reservations were right
+	postChange changefeed.Signal         // set by UpdateViews: a post has changed, not only its counts
 }
 
 // processor describes a change feed processor: its handler of one container's changes.
@@ -99,6 +102,7 @@ func (p *processors) run(ctx context.Context) error {
 		g.Go(func() error { return running[c.options.Name].Run(cosmos.WithPattern(ctx, c.pattern)) })
 	}
 	g.Go(func() error { return p.jobs.Run(ctx) })
+	g.Go(func() error { return p.follows.run(cosmos.WithPattern(ctx, ProjectUsers)) })
 	g.Go(func() error { return p.files.run(cosmos.WithPattern(ctx, Jobs)) })
 	p.metrics.running.Store(&running)
 	defer p.metrics.running.CompareAndSwap(&running, nil)
@@ -108,8 +112,8 @@ func (p *processors) run(ctx context.Context) error {
 // rangeAway is longer than the time between two pages of a range that this instance owns.
 const rangeAway = 30 * time.Second
 
-// observer counts the progress of a processor, and lists the jobs when this instance acquires a range: the former owner
-// of the range may have left jobs.
+// observer counts the progress of a processor, and lists the jobs when this instance acquires a range: the former
+// owner of the range may have left jobs.
 func (p *processors) observer(name string) func(changefeed.Progress) {
 	observe := p.metrics.observer(name)
 	var last sync.Map // time of the last page, by range
@@ -227,13 +231,15 @@ func (p *processors) handlePosts(ctx context.Context, items [][]byte) error {
 	return p.registry.repairReplayed(ctx, c.posts)
 }
 
-// handleUsers handles changes of the users container. It enqueues a job for a user whose byline has changed or
-// who was deleted, and reserves the name if its reservation is missing: the sweep may have released it while a
-// process was paused within a rename. In a rebuild it also repairs summaries and reservations.
+// handleUsers handles changes of the users container. It projects follows. It enqueues a job for a user whose byline
+// has changed or who was deleted, and reserves the name if its reservation is missing: the sweep may have released it
+// while a process was paused within a rename. In a rebuild it also repairs summaries and reservations.
 func (p *processors) handleUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
 	renamed, deleted := map[string]int64{}, map[string]int64{} // generations of jobs
 	var suspects []Difference
+	var follows []blog.FollowItem
+	checked := map[string]int64{} // revisions
 	for _, raw := range items {
 		var e blog.AnyItem
 		err := blog.Unmarshal(raw, &e, blog.Lenient)
@@ -243,6 +249,17 @@ func (p *processors) handleUsers(ctx context.Context, items [][]byte) error {
 		if err != nil {
 			p.skip(blog.UsersContainer, raw, err)
 			continue
+		}
+		if e.Type == blog.TypeFollower {
+			item, err := blog.DecodeFollow(op, raw)
+			if err == nil && (!blog.ValidID(item.UserID) || !blog.ValidID(item.OwnerID)) {
+				err = errors.New("malformed userId or ownerId")
+			}
+			if err != nil {
+				p.skip(blog.UsersContainer, raw, err)
+				continue
+			}
+			follows = append(follows, *item)
 		}
 		if e.Type != blog.TypeUser {
 			if changefeed.Replaying(ctx) {
@@ -265,10 +282,30 @@ func (p *processors) handleUsers(ctx context.Context, items [][]byte) error {
 		if !u.Spread() && (!changefeed.Replaying(ctx) || p.renamedRecently(u)) {
 			renamed[u.UserID] = max(renamed[u.UserID], u.Revision)
 		}
+		if changefeed.Replaying(ctx) {
+			suspects = append(suspects, Difference{Kind: FollowCount, Partition: u.UserID, ID: u.UserID})
+		} else if revision, ok := p.checked.Get(u.UserID); ok && revision == u.Revision &&
+			!changefeed.Repeated(ctx) {
+			continue // only counts have changed
+		}
+		checked[u.UserID] = u.Revision
 		suspects = append(suspects, Difference{Kind: Username, Partition: username.Key(u.Username), ID: u.UserID})
 	}
-	if err := p.registry.repairAll(ctx, suspects); err != nil {
+	if err := p.follows.project(ctx, follows); err != nil {
 		return err
+	}
+	wrong, err := p.registry.compareAll(ctx, suspects)
+	if err != nil {
+		return err
+	}
+	if err := p.registry.repairAll(ctx, wrong); err != nil {
+		return err
+	}
+	for _, d := range wrong {
+		delete(checked, d.ID)
+	}
+	for id, revision := range checked {
+		p.checked.Add(id, revision)
 	}
 	if err := p.enqueue(ctx, deleteUserJob, deleted); err != nil {
 		return err
@@ -295,13 +332,22 @@ func (p *processors) renamedRecently(u blog.UserItem) bool {
 	return false
 }
 
-// suspectOf returns the possible difference of a replayed summary or reservation.
+// suspectOf returns the possible differences of a replayed summary, reservation or follow.
 func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	switch e.Type {
 	case blog.TypePost:
 		var item blog.Authored
 		if json.Unmarshal(raw, &item) == nil && blog.ValidID(item.ID) && blog.ValidID(item.UserID) {
 			return []Difference{{Kind: Summary, Partition: item.UserID, ID: item.ID}}
+		}
+	case blog.TypeFollower:
+		if f, err := blog.DecodeFollow("rebuild", raw); err == nil {
+			return []Difference{{Kind: Follower, Partition: f.UserID, ID: f.ID},
+				{Kind: Following, Partition: f.OwnerID, ID: blog.FollowingID(f.UserID)}}
+		}
+	case blog.TypeFollowing:
+		if f, err := blog.DecodeFollow("rebuild", raw); err == nil {
+			return []Difference{{Kind: Following, Partition: f.UserID, ID: f.ID}}
 		}
 	case blog.TypeUsername:
 		if r, ok, err := blog.Decode[username.Reservation]("rebuild", blog.TypeUsername, raw); ok && err == nil {

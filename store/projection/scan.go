@@ -25,6 +25,7 @@ type scan struct {
 	posts        map[string]*postScan
 	summaries    map[summaryKey]string // digests
 	wrongBylines []cosmos.Key          // of items with another byline than their author
+	follows      followScan
 }
 
 // postScan is what a scan has read of a post.
@@ -49,12 +50,16 @@ type summaryKey struct{ author, post string }
 // newScan returns an empty scan.
 func newScan(b *base, progress func(done, total int)) *scan {
 	return &scan{base: b, progress: progress, users: map[string]blog.Byline{}, reservations: map[string]string{},
-		released: map[string]bool{}, posts: map[string]*postScan{}, summaries: map[summaryKey]string{}}
+		released: map[string]bool{}, posts: map[string]*postScan{}, summaries: map[summaryKey]string{},
+		follows: followScan{half: map[followKey]int64{}, uncounted: map[string]followCounts{}}}
 }
 
 // read reads all users and posts.
 func (s *scan) read(ctx context.Context) error {
 	if err := s.readUsers(ctx); err != nil {
+		return err
+	}
+	if err := s.readFollows(ctx); err != nil {
 		return err
 	}
 	s.total = s.items + s.expected + 1 // never reached before the end
@@ -69,7 +74,7 @@ func (s *scan) read(ctx context.Context) error {
 
 func (s *scan) readUsers(ctx context.Context) error {
 	const op = "verify users"
-	return s.readAll(ctx, s.base.users, func(raw []byte) error {
+	return s.readAll(ctx, s.base.users, "SELECT * FROM c", func(raw []byte) error {
 		var e struct {
 			blog.Envelope
 			ID string `json:"userId"`
@@ -88,6 +93,9 @@ func (s *scan) readUsers(ctx context.Context) error {
 		case blog.TypeUser:
 			if u, err := blog.DecodeUser(op, raw); err == nil {
 				s.users[u.UserID] = u.Byline
+				if counts := (followCounts{u.FollowerCount, u.FollowingCount}); counts != (followCounts{}) {
+					s.follows.uncounted[u.UserID] = counts
+				}
 			}
 		case blog.TypeUsername:
 			if r, _, err := blog.Decode[username.Reservation](op, blog.TypeUsername, raw); err == nil {
@@ -106,9 +114,63 @@ func (s *scan) readUsers(ctx context.Context) error {
 	})
 }
 
+// followScan is what a scan has read of follows.
+type followScan struct {
+	half         map[followKey]int64     // the revisions of follows of which one item was found, or differing ones
+	views        []cosmos.Key            // in the partitions of users who do not exist
+	wrongBylines []cosmos.Key            // of followers, or without one of the two users
+	uncounted    map[string]followCounts // as counted on users, minus the items found
+}
+
+// suspects returns the items in the partitions of followers that may be wrong or missing.
+func (f *followScan) suspects() []Difference {
+	all := differences(Following, f.views)
+	for k := range f.half {
+		all = append(all, Difference{Kind: Following, Partition: k.follower, ID: blog.FollowingID(k.author)})
+	}
+	return all
+}
+
+// readFollows reads the follows, which are compared with the users.
+func (s *scan) readFollows(ctx context.Context) error {
+	const query = "SELECT * FROM c WHERE c.type IN ('follower', 'following')"
+	f := &s.follows
+	return s.readAll(ctx, s.base.users, query, func(raw []byte) error {
+		item, err := blog.DecodeFollow("verify follows", raw)
+		if err != nil {
+			return nil // the projections skip malformed items
+		}
+		k, counts := followKey{item.UserID, item.OwnerID}, f.uncounted[item.UserID]
+		_, exists := s.users[item.UserID]
+		if item.Type == blog.TypeFollower {
+			counts.followers--
+			owner, ok := s.users[item.OwnerID]
+			if !exists || !ok || owner.Username != "" && (item.Follower == nil || *item.Follower != owner) {
+				f.wrongBylines = append(f.wrongBylines, stored.Key(item.UserID, item.ID))
+			}
+		} else {
+			k = followKey{item.OwnerID, item.UserID}
+			counts.followed--
+			if !exists {
+				f.views = append(f.views, stored.Key(item.UserID, item.ID))
+			}
+		}
+		f.uncounted[item.UserID] = counts
+		if counts == (followCounts{}) {
+			delete(f.uncounted, item.UserID)
+		}
+		if revision, ok := f.half[k]; ok && revision == item.Revision {
+			delete(f.half, k)
+		} else {
+			f.half[k] = item.Revision
+		}
+		return nil
+	})
+}
+
 func (s *scan) readPosts(ctx context.Context) error {
 	const op = "verify posts"
-	return s.readAll(ctx, s.base.posts, func(raw []byte) error {
+	return s.readAll(ctx, s.base.posts, "SELECT * FROM c", func(raw []byte) error {
 		var item blog.Authored
 		if err := json.Unmarshal(raw, &item); err != nil {
 			return nil
@@ -160,9 +222,9 @@ func (s *scan) readPosts(ctx context.Context) error {
 	})
 }
 
-// readAll reads all items of a container.
-func (s *scan) readAll(ctx context.Context, c *cosmos.Container, each func(raw []byte) error) error {
-	for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
+// readAll reads all items of a container that a query selects.
+func (s *scan) readAll(ctx context.Context, c *cosmos.Container, query string, each func(raw []byte) error) error {
+	for items, err := range c.Query(ctx, cosmos.Query{Text: query, AllPartitions: true, PageSize: 1000}) {
 		if err != nil {
 			return stored.Error("verify "+c.Name(), err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
@@ -32,6 +33,7 @@ type Views struct {
 	feedEnd       *feedEnd
 	feed          *feedView
 	usernames     *usernameView
+	follows       *followView
 	files         *fileDeletions
 	postDeletions *postDeletions
 	userDeletions *userDeletionView
@@ -58,14 +60,17 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	v.feedEnd = &feedEnd{base: b, summaries: v.summaries, partitions: v.partitions}
 	v.feed = &feedView{b, v.summaries, v.partitions, v.feedEnd}
 	v.usernames = &usernameView{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
+	v.follows = newFollowView(b)
 	v.files = &fileDeletions{b}
 	v.postDeletions = &postDeletions{b, v.timelines.entries, v.files}
 	v.userDeletions = &userDeletionView{b, s, v.partitions, v.feedEnd, v.registry}
-	v.processors = &processors{base: b, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd,
-		files: v.files}
+	checked, _ := lru.New[string, int64](maxVersions) // fails only for sizes below 1
+	v.processors = &processors{base: b, checked: checked, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd,
+		follows: v.follows, files: v.files}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
-		&countView{b}, &textView{b}, v.search, v.usernames, v.userDeletions}
+		&countView{b}, &textView{b}, v.search, v.usernames, &followCountView{b}, &followerView{v.follows}, v.follows,
+		v.userDeletions}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -120,6 +125,10 @@ func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
 	v.UpdateEdited(ctx, p, Edit{Tags: true, Texts: true})
 }
 
+// UpdateFollowing has Run write the view of a follow that was just written, given the author's item or its tombstone: a
+// moment later, so that the writer need not wait.
+func (v *Views) UpdateFollowing(item *blog.FollowItem) { v.follows.update(item) }
+
 // Edit is what an edit has changed of a post.
 type Edit struct{ Tags, Texts bool } // Texts: the title or the content
 
@@ -156,8 +165,8 @@ func (v *Views) UpdateEdited(ctx context.Context, p *blog.Post, e Edit) {
 	}
 }
 
-// Verify compares all summaries, counts, texts, bylines, reservations, timelines, search items and the feed with their
-// sources, looks for items of deleted users and posts without a job that deletes them, and calls report with each
+// Verify compares all summaries, counts, texts, bylines, reservations, follows, timelines, search items and the feed with
+// their sources, looks for items of deleted users and posts without a job that deletes them, and calls report with each
 // difference. It can run beside instances that serve: it compares again until a difference is gone or the settle time
 // is over. The summary of a post that keeps changing is correct once it has the revision that the post had first.
 //
