@@ -57,7 +57,7 @@ func (a *authors) put(u *blog.User) {
 		if found && now.Sub(have.read) < authorLifetime && isOlder(u, &have.User) {
 			return have, otter.CancelOp
 		}
-		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision}
+		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision, FollowingCount: u.FollowingCount}
 		known.DisplayName = strings.Clone(known.DisplayName) // not to keep the text of the item
 		known.AvatarURL = strings.Clone(known.AvatarURL)
 		return cachedAuthor{known, now}, otter.WriteOp
@@ -74,14 +74,22 @@ func isOlder(u, than *blog.User) bool {
 
 func (a *authors) drop(id string) { a.known.Invalidate(id) }
 
-// dropChanged drops the users among changed items, and then calls handle with the items.
+// dropChanged drops the users among changed items, but those of whom only counts have changed, and then calls handle
+// with the items.
 func (a *authors) dropChanged(handle changefeed.Handler) changefeed.Handler {
 	return func(ctx context.Context, items [][]byte) error {
 		for _, raw := range items {
-			var item blog.Authored
-			if blog.Unmarshal(raw, &item, blog.Lenient) == nil && item.Type == blog.TypeUser {
-				a.drop(item.UserID)
+			var item blog.UserItem
+			if blog.Unmarshal(raw, &item, blog.Lenient) != nil || item.Type != blog.TypeUser {
+				continue
 			}
+			a.known.ComputeIfPresent(item.UserID, func(have cachedAuthor) (cachedAuthor, otter.ComputeOp) {
+				if item.Deleted || item.Revision != have.Revision || item.CreatedAt != have.CreatedAt {
+					return have, otter.InvalidateOp
+				}
+				have.FollowingCount = item.FollowingCount
+				return have, otter.WriteOp
+			})
 		}
 		return handle(ctx, items)
 	}
@@ -126,9 +134,15 @@ func (a *authors) readPrimaryUser(ctx context.Context, op, id string) (*blog.Use
 // another instance may be accepted for authorLifetime. A session that has changed a user reads the author, as it must
 // not see an older name.
 func (a *authors) byline(ctx context.Context, op, userID string) (blog.Byline, error) {
+	u, err := a.author(ctx, op, userID)
+	return u.Byline, err
+}
+
+// author is byline with the other properties that are cached.
+func (a *authors) author(ctx context.Context, op, userID string) (blog.User, error) {
 	if !a.sessions.hasChangedUser(cosmos.SessionFrom(ctx)) {
 		if u, ok := a.get(userID); ok && !a.deletions.Hides(u.UserID, u.CreatedAt) {
-			return u.Byline, nil
+			return u, nil
 		}
 	}
 	u, err := a.readUser(ctx, op, userID)
@@ -136,14 +150,14 @@ func (a *authors) byline(ctx context.Context, op, userID string) (blog.Byline, e
 		u, err = a.readPrimaryUser(ctx, op, userID)
 	}
 	if err != nil {
-		return blog.Byline{}, err
+		return blog.User{}, err
 	}
 	if u == nil {
-		return blog.Byline{},
+		return blog.User{},
 			&blog.Error{Code: blog.Forbidden, Op: op, Reason: blog.ReasonNoUser,
 				Message: "you have no user yet: call createUser first"}
 	}
-	return u.Byline, nil
+	return *u, nil
 }
 
 // check checks the acting user of writes that do not read it. Forbidden if the user is deleted.

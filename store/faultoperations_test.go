@@ -94,6 +94,15 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"Likes": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Likes(ctx, s.post.ID, store.Paging{First: 10}))
 	},
+	"Follows": func(ctx context.Context, s *scene) (any, error) {
+		return s.Follows(ctx, s.bob.UserID, []string{s.ada.UserID, s.bob.UserID})
+	},
+	"Followers": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Followers(ctx, s.ada.UserID, store.Paging{First: 10}))
+	},
+	"Following": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Following(ctx, s.bob.UserID, store.Paging{First: 10}))
+	},
 	"CreateUpload": func(ctx context.Context, s *scene) (any, error) {
 		_, err := s.CreateUpload(ctx, s.ada.UserID, "image/png", 1)
 		if blog.CodeOf(err) == blog.Invalid { // the world has no files
@@ -351,6 +360,20 @@ var writeOperations = map[string]writeOperation{
 		},
 		done: func(ctx context.Context, s *scene) error { return s.hasLikes(ctx) },
 	},
+	"FollowUser": {
+		do: func(ctx context.Context, s *scene) error {
+			u, err := s.FollowUser(ctx, s.ada.UserID, s.bob.UserID)
+			return result(err, u != nil && u.UserID == s.bob.UserID && u.FollowerCount == 1, u)
+		},
+		done: func(ctx context.Context, s *scene) error { return s.hasFollowers(ctx, s.bob, s.ada) },
+	},
+	"UnfollowUser": {
+		do: func(ctx context.Context, s *scene) error {
+			u, err := s.UnfollowUser(ctx, s.bob.UserID, s.ada.UserID)
+			return result(err, u != nil && u.UserID == s.ada.UserID && u.FollowerCount == 0, u)
+		},
+		done: func(ctx context.Context, s *scene) error { return s.hasFollowers(ctx, s.ada) },
+	},
 	"Import": {
 		alone: true,
 		do: func(ctx context.Context, s *scene) error {
@@ -429,6 +452,17 @@ func (s *scene) hasLikes(ctx context.Context, users ...*blog.User) error {
 		return l.UserID == u.UserID
 	}), likes),
 		s.postIs(ctx, s.post, func(p *blog.Post) bool { return int(p.LikeCount) == len(users) }))
+}
+
+// hasFollowers checks the followers of a user, and their count.
+func (s *scene) hasFollowers(ctx context.Context, author *blog.User, users ...*blog.User) error {
+	page, err := s.Followers(ctx, author.UserID, store.Paging{First: 10})
+	if err != nil {
+		return err
+	}
+	u, err := s.User(ctx, author.UserID)
+	return result(err, u != nil && int(u.FollowerCount) == len(users) &&
+		slices.EqualFunc(page.Items, users, func(f *blog.Follow, u *blog.User) bool { return f.UserID == u.UserID }), u)
 }
 
 // imported is the user of an import.

@@ -43,7 +43,7 @@ type scene struct {
 	name       string
 	ada, bob   *blog.User
 	post, long *blog.Post    // by ada
-	comment    *blog.Comment // by bob on post, which bob also likes
+	comment    *blog.Comment // by bob, who follows ada, on post, which bob also likes
 	grown      *blog.Post    // by ada, has become long by an edit, so that its id does not tell; nil except for reads
 	draft      *blog.Post    // of ada
 	lost, torn *blog.Post    // by ada, without their texts, as if edits had come between reads; nil except for reads
@@ -57,6 +57,9 @@ func (w *faultWorld) newScene(name string) *scene {
 	s.post, s.long = w.AddPost(s.ada, "post "+name), w.addLong(s.ada, 11_000, "")
 	s.comment = w.AddComment(s.bob, s.post, "by bob")
 	w.AddLike(s.bob, s.post)
+	if _, err := w.FollowUser(w.T.Context(), s.bob.UserID, s.ada.UserID); err != nil {
+		w.T.Fatal(err)
+	}
 	s.draft = w.addDraft(s.ada, "draft "+name, "c")
 	return s
 }

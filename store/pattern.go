@@ -44,7 +44,12 @@ const (
 	ManyDrafts    cosmos.Pattern = "manyDrafts" // drafts by id
 	DeleteComment cosmos.Pattern = "deleteComment"
 	UnlikePost    cosmos.Pattern = "unlikePost"
-	Subscribe     cosmos.Pattern = "subscribe" // whether the post of a subscription exists
+	FollowUser    cosmos.Pattern = "followUser"
+	UnfollowUser  cosmos.Pattern = "unfollowUser"
+	ManyFollows   cosmos.Pattern = "manyFollows" // whether a user follows each of several authors
+	Followers     cosmos.Pattern = "followers"   // an author's followers
+	Following     cosmos.Pattern = "following"   // the authors whom a user follows
+	Subscribe     cosmos.Pattern = "subscribe"   // whether the post of a subscription exists
 
 	Export    cosmos.Pattern = "export"    // everything about a user
 	Readiness cosmos.Pattern = "readiness" // readiness, and whether there are users
@@ -56,6 +61,7 @@ var patterns = []cosmos.Pattern{
 	PostCount, UserItems, FeedCount, Months, MonthCount, Archive,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
 	TopTags, SearchPosts, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
+	FollowUser, UnfollowUser, ManyFollows, Followers, Following,
 	CreateDraft, CreateUpload, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,
 }

@@ -27,6 +27,7 @@ type Store struct {
 	postStore
 	commentStore
 	likeStore
+	followStore
 	timelineStore
 	searchStore
 	fileStore
@@ -51,6 +52,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.postStore = postStore{b, authors, shown}
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
+	s.followStore = followStore{b, authors, &s.userStore}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
 	s.fileStore = fileStore{b, authors}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -191,6 +192,91 @@ func (s *userStore) beingDeleted(op, userID string, deleted blog.Date) error {
 		Message: "your former user is still being deleted; try again later"}
 }
 
+// DeleteUser deletes the caller's user, whose username the caller repeats: one conditional patch makes the
+// user item a tombstone. From then on readers see neither the user nor their posts, and comments and likes
+// on the posts of others without a username. The projections then delete all of it; until they have, a
+// repetition changes nothing. NotFound if the user does not exist, Invalid (Field is "username") if username
+// is not the user's.
+func (s *userStore) DeleteUser(ctx context.Context, userID, username string) error {
+	const op = "delete user"
+	ctx = s.account.Begin(ctx, DeleteUser)
+	cosmos.SessionFrom(ctx).MarkWritten() // also if a repetition has nothing to write
+	if !blog.ValidID(userID) {
+		return noUser(op)
+	}
+	username = normalizeLine(username)
+	for attempt := range 4 {
+		read := s.newestUserOrTombstone
+		if attempt == 0 {
+			read = s.userOrTombstone // its replica may be behind
+		}
+		u, err := read(ctx, op, userID)
+		switch {
+		case err != nil:
+			return err
+		case attempt == 0 && (u == nil || u.Username != username):
+			continue
+		case u == nil:
+			return noUser(op)
+		case u.Username != username:
+			return blog.Invalidf(op, "username", blog.ReasonMismatch, "must repeat the current username, with the same case")
+		}
+		deleted := u.DeletedAt
+		if !u.Deleted {
+			deleted, err = s.markDeleted(ctx, op, u)
+		}
+		if err != nil {
+			return err
+		}
+		if deleted != "" { // otherwise the user was changed meanwhile
+			s.sessions.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
+			s.deletions.Hide(userID, deleted.Time())
+			return nil
+		}
+	}
+	return &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
+		Message: "another request is changing the user; try again"}
+}
+
+// userOrTombstone reads a user item. It returns nil if the item does not exist.
+func (s *userStore) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+	raw, err := stored.Read(ctx, op, s.users, stored.Key(userID, userID))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return blog.DecodeUserOrTombstone(op, raw)
+}
+
+// newestUserOrTombstone is userOrTombstone from the primary replica.
+func (s *userStore) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+	raw, err := s.users.ReadPrimary(ctx, stored.Key(userID, userID))
+	if raw == nil || err != nil {
+		return nil, stored.Error(op, err)
+	}
+	return blog.DecodeUserOrTombstone(op, raw)
+}
+
+// markDeleted makes a user a tombstone and returns its date, or "" if the user was changed meanwhile.
+func (s *userStore) markDeleted(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
+	date := s.now()
+	var p cosmos.Patch
+	p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", u.Revision)
+	p.Set("/deleted", true)
+	p.Set("/deletionDate", date)
+	p.Increment("/revision", 1)
+	_, err := s.users.Patch(ctx, stored.Key(u.UserID, u.UserID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return "", nil
+	}
+	if stored.Ambiguous(ctx, err) {
+		if have, readErr := s.newestUserOrTombstone(ctx, op, u.UserID); readErr == nil && have != nil && have.Deleted &&
+			have.DeletedAt == date {
+			return date, nil
+		}
+	}
+	return date, stored.Error(op, err)
+}
+
 // Empty reports whether there are no users. It queries all partitions: call it when a process starts, never
 // on the request path.
 func (s *userStore) Empty(ctx context.Context) (bool, error) {
@@ -210,14 +296,19 @@ func (s *userStore) Empty(ctx context.Context) (bool, error) {
 // maxCountedItems bounds UserItems: to count these takes ten requests.
 const maxCountedItems = 10_000
 
-// UserItems counts the posts, comments and likes of a user, and what is below the posts. It stops after maxCountedItems
-// items, and queries all partitions: call it for reports.
+// UserItems counts the posts, comments, likes and follows of a user, and what is below the posts. It stops after
+// maxCountedItems items, and queries all partitions: call it for reports.
 func (s *userStore) UserItems(ctx context.Context, userID string) (n blog.Items, err error) {
 	const op = "count items of user"
 	ctx = s.beginRead(ctx, UserItems)
 	query := cosmos.Query{AllPartitions: true, PageSize: maxCountedItems / 10,
 		Text: "SELECT c.type, c.tags, c.commentCount, c.likeCount FROM c WHERE c.userId = @user AND " +
 			"c.type IN ('post', 'comment', 'like') AND NOT IS_DEFINED(c.deleted)"}.With("@user", userID)
+	u, err := s.User(ctx, userID)
+	if u == nil || err != nil {
+		return n, err
+	}
+	n.Followers, n.Following = int(u.FollowerCount), int(u.FollowingCount)
 	for page, err := range s.posts.Query(ctx, query) {
 		if err != nil {
 			return n, stored.Error(op, err)

@@ -42,8 +42,9 @@ const exportedFiles = "files"
 // exportEnd is the position after the last part.
 const exportEnd = "end"
 
-// exportParts returns the queries that find everything about a user, in the order of an export.
-// Reservations are found by owner rather than by the user's names, as a crash may have left others.
+// exportParts returns the queries that find everything about a user, in the order of an export. In the partitions of
+// others, reservations and follows are found by owner: a crash may have left reservations of names that the user does
+// not have.
 func (e *exporter) exportParts(userID string) []exportPart {
 	all := func(text string) cosmos.Query {
 		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)
@@ -51,7 +52,7 @@ func (e *exporter) exportParts(userID string) []exportPart {
 	return []exportPart{
 		{"account", e.background.users,
 			cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
-		{"usernames", e.background.users, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
+		{"owned", e.background.users, all("SELECT * FROM c WHERE c.ownerId = @user")},
 		{"posts", e.background.posts, all("SELECT * FROM c WHERE c.userId = @user")},
 		{"feed", e.background.feed, all("SELECT * FROM c WHERE " + projection.NotEntries + " AND c.userId = @user")},
 		{"timelines", e.background.feed, all("SELECT * FROM c WHERE c.authorId = @user")},
@@ -109,7 +110,7 @@ func (e *exporter) exportPage(ctx context.Context, userID, position string) (Exp
 		page.Position = parts[i+1].name
 	}
 	for _, item := range items {
-		page.Items = append(page.Items, withoutSystemProperties(item))
+		page.Items = append(page.Items, exported(item, userID))
 	}
 	return page, nil
 }
@@ -142,9 +143,11 @@ func invalidPosition(op string, err error) error {
 		Message: "is not one of an export of this user, or is no longer valid", Err: err}
 }
 
-// withoutSystemProperties returns an item without Cosmos DB's system properties, except _ts, the time of the
-// last write, from which a ttl counts.
-func withoutSystemProperties(item []byte) []byte {
+// exported returns an item without Cosmos DB's system properties, except _ts, the time of the last write, from which a
+// ttl counts. Of a follower of the user it has the id: the byline is another user's.
+func exported(item []byte, userID string) []byte {
+	var follow struct{ Type, UserID string }
+	isFollower := json.Unmarshal(item, &follow) == nil && follow.Type == blog.TypeFollower && follow.UserID == userID
 	out := []byte{'{'}
 	for m := (jsonpart.Members{Text: item, At: jsonpart.SkipSpace(item, 0) + 1}); ; {
 		name, start, end, ok := m.Next()
@@ -154,6 +157,10 @@ func withoutSystemProperties(item []byte) []byte {
 		switch string(name) {
 		case "_rid", "_self", "_etag", "_attachments":
 			continue
+		case "follower":
+			if isFollower {
+				continue
+			}
 		}
 		if len(out) > 1 {
 			out = append(out, ',')

@@ -30,6 +30,10 @@ func (w *world) bylineMatches(want blog.Byline) error {
 			if err := json.Unmarshal(raw, &item); err != nil {
 				return err
 			}
+			if follower, ok := item["follower"].(map[string]any); ok {
+				follower["type"], follower["id"] = item["type"], item["id"]
+				item = follower
+			}
 			if item["userUsername"] == nil {
 				continue // no copy
 			}
@@ -41,7 +45,8 @@ func (w *world) bylineMatches(want blog.Byline) error {
 			}
 		}
 	}
-	for _, kind := range []string{"users post", "posts post", "posts comment", "posts like", "feed post"} {
+	for _, kind := range []string{"users post", "posts post", "posts comment", "posts like", "feed post",
+		"users follower"} {
 		if copies[kind] == 0 {
 			return fmt.Errorf("there is no %s", kind)
 		}

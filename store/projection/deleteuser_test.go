@@ -56,6 +56,12 @@ func (w *world) addDeletee(many int) *deletee {
 		w.AddComment(d.User, p, "another by zuleika")
 		d.others = append(d.others, p)
 	}
+	w.follow(d.User, grace)
+	w.follow(d.User, linus)
+	w.follow(grace, d.User)
+	if _, err := w.UnfollowUser(w.T.Context(), d.UserID, linus.UserID); err != nil {
+		w.T.Fatal(err)
+	}
 	long, err := w.CreatePost(w.T.Context(),
 		store.NewPost{AuthorID: d.UserID, Title: "long", Content: strings.Repeat("zuleika ", 2000)})
 	if err != nil {
@@ -75,6 +81,14 @@ func (w *world) addDeletee(many int) *deletee {
 		w.T.Fatal(err)
 	}
 	return d
+}
+
+// follow makes a user a follower of an author.
+func (w *world) follow(user, author *blog.User) {
+	w.T.Helper()
+	if _, err := w.FollowUser(w.T.Context(), user.UserID, author.UserID); err != nil {
+		w.T.Fatal(err)
+	}
 }
 
 // markDeleted makes a user a tombstone, as when an account is deleted, and returns the date.

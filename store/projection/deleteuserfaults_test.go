@@ -195,11 +195,16 @@ func TestDeleteUser_LateWrites(t *testing.T) {
 				`{"id":"late","postId":%q,"type":"comment","userId":%q,"userUsername":"zuleika","content":"late","creationDate":%q}`, p.ID, d.UserID, post.CreatedAt))
 		w.Corrupt("posts", p.ID, p.ID, "/commentCount", 2)
 		w.Corrupt("posts", p.ID, p.ID, "/revision", 1000)
+		eve := w.AddUser("eve")
+		late := blog.NewFollow(eve.UserID, d.Byline, d.CreatedAt, 1)
+		w.Upsert("users", eve.UserID, string(blog.Encode(late)))
+		w.Corrupt("users", eve.UserID, eve.UserID, "/followerCount", 1)
 		if _, done, err := w.deleteUser(w.Views(), d.User, position, -1); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		w.Start()
 		w.wantDeleted(d)
+		w.wantCounts(eve, 0, 0)
 	})
 }
 

@@ -36,6 +36,7 @@ type faultWorld struct {
 	*world
 	wire       *faulttest.Transport
 	ada, bob   *blog.User
+	max        *blog.User // whom bob followed
 	post, long *blog.Post // by ada; bob likes post, and has written on it
 	comment    *blog.Comment
 	found      []projection.Difference
@@ -65,11 +66,25 @@ func (w *faultWorld) add(author *blog.User, title, content string) *blog.Post {
 	return p
 }
 
+// followItem returns an item of a follow as it is stored.
+func (w *faultWorld) followItem(partition, id string) *blog.FollowItem {
+	w.T.Helper()
+	for _, raw := range w.items("users") {
+		item, err := blog.DecodeFollow("read follow", raw)
+		w.must(err)
+		if item != nil && item.UserID == partition && item.ID == id {
+			return item
+		}
+	}
+	w.T.Fatalf("no item %s in %s", id, partition)
+	return nil
+}
+
 // write writes the blog, whose changes no projection has handled.
 func (w *faultWorld) write() {
 	w.T.Helper()
 	w.begin()
-	w.ada, w.bob = w.AddUser("ada"), w.AddUser("bob")
+	w.ada, w.bob, w.max = w.AddUser("ada"), w.AddUser("bob"), w.AddUser("max")
 	w.post, w.long = w.add(w.ada, "post", "short"), w.add(w.ada, "long", strings.Repeat("long ", 2000))
 	gone := w.add(w.ada, "gone", "short")
 	for i, p := range []*blog.Post{w.post, w.long, gone} {
@@ -81,6 +96,11 @@ func (w *faultWorld) write() {
 		}
 		w.AddLike(w.bob, p)
 	}
+	w.follow(w.bob, w.ada)
+	w.follow(w.ada, w.bob)
+	w.follow(w.bob, w.max)
+	_, err := w.UnfollowUser(w.T.Context(), w.bob.UserID, w.max.UserID)
+	w.must(err)
 	w.rename(w.bob, "rob")
 	w.must(w.DeletePost(w.T.Context(), w.ada.UserID, gone.ID))
 	late, _ := json.Marshal(map[string]any{"id": "late", "type": "comment", "postId": gone.ID, "userId": w.bob.UserID,
@@ -306,6 +326,12 @@ var ofViews = map[string]faultOperation{
 		w.Views().UpdateViews(ctx, w.post)
 		return nil, nil
 	}},
+	"UpdateFollowing": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().WriteFollowing(ctx, w.followItem(w.ada.UserID, blog.FollowerID(w.bob.UserID)))
+	}},
+	"UpdateFollowing/ended": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().WriteFollowing(ctx, w.followItem(w.max.UserID, blog.FollowerID(w.bob.UserID)))
+	}},
 	"BeginLoad": {do: func(ctx context.Context, w *faultWorld) (any, error) {
 		end, err := w.Views().BeginLoad(ctx)
 		if err != nil {
@@ -350,7 +376,27 @@ var damages = map[string]func(*faultWorld){
 		w.Upsert("search", "2020s", string(blog.Encode(search.NewItem(&blog.Post{ID: "nothing", CreatedAt: w.post.CreatedAt,
 			Byline: w.post.Byline, Title: "Nothing", Content: "Nothing", Version: 1}))))
 	},
-	string(projection.Deletion):      func(w *faultWorld) { w.markDeleted(w.AddUser("max")) },
+	string(projection.Follower): func(w *faultWorld) {
+		w.Corrupt("users", w.ada.UserID, blog.FollowerID(w.bob.UserID), "/follower/userUsername", "somebody")
+	},
+	string(projection.Follower) + " without a user": func(w *faultWorld) {
+		nobody := blog.NewFollow(w.ada.UserID, blog.Byline{UserID: "nobody", Username: "nobody"}, w.ada.CreatedAt, 1)
+		w.Upsert("users", w.ada.UserID, string(blog.Encode(nobody)))
+		w.Corrupt("users", w.ada.UserID, w.ada.UserID, "/followerCount", 2)
+	},
+	string(projection.Following): func(w *faultWorld) {
+		w.Remove("users", w.bob.UserID, blog.FollowingID(w.ada.UserID))
+		w.Corrupt("users", w.bob.UserID, w.bob.UserID, "/followingCount", 0)
+	},
+	string(projection.Following) + " that has ended": func(w *faultWorld) {
+		item := blog.NewFollow(w.max.UserID, w.bob.Byline, w.ada.CreatedAt, 1).Following()
+		w.Upsert("users", w.bob.UserID, string(blog.Encode(item)))
+		w.Corrupt("users", w.bob.UserID, w.bob.UserID, "/followingCount", 2)
+	},
+	string(projection.FollowCount): func(w *faultWorld) {
+		w.Corrupt("users", w.ada.UserID, w.ada.UserID, "/followerCount", 7)
+	},
+	string(projection.Deletion):      func(w *faultWorld) { w.markDeleted(w.AddUser("eve")) },
 	string(projection.TimelineEntry): func(w *faultWorld) { w.Remove("feed", "tag.post.2026-03", w.post.ID) },
 	string(projection.Timeline): func(w *faultWorld) {
 		w.Remove("feed", blog.TimelinesKey, string(blog.AllPosts))
@@ -395,6 +441,9 @@ func operations() map[string]faultOperation {
 		if name == string(projection.Username)+" of two users" {
 			// the owner of the name does not exist; the new name is taken
 			believes = []string{"404 in a batch", "409 of a create"}
+		}
+		if strings.HasPrefix(name, string(projection.Following)) || strings.HasPrefix(name, string(projection.Follower)) {
+			believes = []string{"404 in a batch", "412 in a batch"} // the user does not exist
 		}
 		if name == string(projection.TimelineEntry) {
 			believes = entryExists
@@ -443,9 +492,12 @@ func operations() map[string]faultOperation {
 				return nil, w.work(ctx, jobs.Job{ID: kind + "." + id, Kind: kind, Subject: id})
 			}}
 	}
+	believed := map[string][]string{"projections-posts": entryExists,
+		// a follower who does not exist; a user without a reservation who does not exist
+		"projections-users": {"404 in a batch", "412 in a batch", "404 of a point read"}}
 	for _, processor := range []string{"projections-posts", "projections-users", "usernames"} {
 		all["handler/"+processor] = faultOperation{
-			believes: entryExists,
+			believes: believed[processor],
 			prepare: func(w *faultWorld) {
 				w.write()
 				w.Clock.Millis.Add(2 * username.Grace.Milliseconds())
@@ -489,6 +541,7 @@ func TestFaults_Complete(t *testing.T) {
 		"Rebuild", "Status", // TestFaults_Rebuild
 		"Observer", "Full", "SeeTimeline", // send no request
 		"DeleteUser", "Rename", "DeletePost", // jobs
+		"WriteFollowing",   // UpdateFollowing
 		"Work", "Handlers", // of these tests
 	} {
 		covered[name] = true
@@ -513,6 +566,7 @@ func TestFaults_Complete(t *testing.T) {
 	}
 	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text,
 		projection.Byline, projection.Username, projection.Deletion,
+		projection.Follower, projection.Following, projection.FollowCount,
 		projection.TimelineEntry, projection.Timeline} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)

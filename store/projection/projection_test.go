@@ -315,6 +315,7 @@ func (w *world) write() writings {
 		w.AddComment(x.author, p, "second")
 	}
 	w.AddLike(x.author, x.post)
+	w.follow(x.author, x.reader)
 	return x
 }
 

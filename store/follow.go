@@ -1,0 +1,246 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/stored"
+)
+
+// followStore reads and writes who follows whom.
+type followStore struct {
+	*base
+	authors *authors
+	readers *userStore
+}
+
+// Follows reports for each author whether the user follows them, in one request.
+func (s *followStore) Follows(ctx context.Context, userID string, authorIDs []string) ([]bool, error) {
+	ctx = s.beginRead(ctx, ManyFollows)
+	id := blog.FollowerID(userID)
+	items, err := cachedMany(ctx, s.users, authorIDs, id,
+		func(ctx context.Context, authorIDs []string) ([]*blog.FollowItem, error) {
+			return stored.ReadAll(ctx, "read follows", s.users, authorIDs,
+				func(authorID string) cosmos.Key { return stored.Key(authorID, id) },
+				blog.DecodeFollow, func(f *blog.FollowItem) string { return f.UserID })
+		})
+	if err != nil {
+		return nil, err
+	}
+	follows := make([]bool, len(items))
+	for i, f := range items {
+		follows[i] = f != nil && !f.Deleted && !s.hides(f.UserID, f.OwnerID, f.FollowedAt)
+	}
+	return follows, nil
+}
+
+// hides reports whether a follow is hidden, because one of the two users is being deleted.
+func (s *followStore) hides(authorID, followerID string, at blog.Date) bool {
+	return s.deletions.Hides(authorID, at) || s.deletions.Hides(followerID, at)
+}
+
+// Followers lists an author's followers, those who began last first, by one query of the author's partition. Of each
+// user it has the byline. The page of an unknown author is empty.
+func (s *followStore) Followers(ctx context.Context, authorID string, p Paging) (*Page[*blog.Follow], error) {
+	ctx = s.beginRead(ctx, Followers)
+	l := s.list(authorID, blog.TypeFollower)
+	l.op, l.format = "list followers", blog.Followers
+	l.show = func(f *blog.Follow) bool { return !s.hides(authorID, f.UserID, f.FollowedAt) }
+	l.position = func(f *blog.Follow) (blog.Date, string) { return f.FollowedAt, blog.FollowerID(f.UserID) }
+	return l.page(ctx, p)
+}
+
+// Following lists the authors whom a user follows, those followed last first, by one query of the user's partition and
+// one batch of reads of the authors. It follows the user's own changes a moment later.
+func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*Page[*blog.Follow], error) {
+	ctx = s.beginRead(ctx, Following)
+	l := s.list(userID, blog.TypeFollowing)
+	l.op, l.format, l.filter = "list followed authors", blog.Following, s.withUsers
+	l.uncached = true // a page would depend on the partitions of all authors
+	l.show = func(f *blog.Follow) bool { return !s.hides(f.UserID, userID, f.FollowedAt) }
+	l.position = func(f *blog.Follow) (blog.Date, string) { return f.FollowedAt, blog.FollowingID(f.UserID) }
+	return l.page(ctx, p)
+}
+
+// list returns a list of follows without what depends on their type.
+func (s *followStore) list(userID, typ string) *list[blog.Follow] {
+	return &list[blog.Follow]{container: s.users, key: "userId", partition: userID, typ: typ, deletions: s.deletions}
+}
+
+// withUsers reads the users of follows, and leaves out those that do not exist.
+func (s *followStore) withUsers(ctx context.Context, follows []blog.Follow) ([]blog.Follow, error) {
+	ids := make([]string, len(follows))
+	for i := range follows {
+		ids[i] = follows[i].UserID
+	}
+	users, err := s.readers.Users(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var found []blog.Follow
+	for i, u := range users {
+		if u != nil {
+			found = append(found, blog.Follow{User: *u, FollowedAt: follows[i].FollowedAt})
+		}
+	}
+	return found, nil
+}
+
+// FollowUser makes a user a follower of an author: one transactional batch counts and creates the follow. A repetition
+// changes nothing. The view in the user's partition follows a moment later. It returns the author with the new count.
+// NotFound if the author does not exist, Forbidden if the caller has no user yet, Invalid (Field is "id") if the two
+// are one, LimitReached if the user follows blog.MaxFollowed authors or the author has blog.MaxFollowers.
+func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (*blog.User, error) {
+	const op = "follow user"
+	ctx = s.account.Begin(ctx, FollowUser)
+	user, err := s.authors.author(ctx, op, userID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case userID == authorID:
+		return nil, blog.Invalidf(op, "id", blog.ReasonMismatch, "must be another user's, not your own")
+	case !blog.ValidID(authorID):
+		return nil, noUser(op)
+	case user.FollowingCount >= blog.MaxFollowed:
+		now, err := s.read(ctx, op, userID, authorID)
+		if err == nil && !now.follows() {
+			err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
+				Message: fmt.Sprintf("you follow %d users, and cannot follow more", blog.MaxFollowed)}
+		}
+		return now.author, err
+	}
+	item, etag := blog.NewFollow(authorID, user.Byline, s.now(), 1), cosmos.ETag("")
+	for range maxEditTries {
+		r, err := batch(ctx, s.users, authorID, func(b *cosmos.Batch) {
+			b.Patch(authorID, patchFollowers(1))
+			if etag == "" {
+				b.Create(blog.Encode(item))
+			} else { // the tombstone of an earlier follow
+				b.ReplaceIf(item.ID, blog.Encode(item), etag)
+			}
+		})
+		if err == nil && r.Failed < 0 {
+			return s.written(op, &item, r.Items[0])
+		}
+		now, err := s.readAfter(ctx, op, userID, authorID, true, err)
+		switch {
+		case now.follows() || err != nil:
+			return now.author, err
+		case now.author.FollowerCount >= blog.MaxFollowers:
+			return nil, &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
+				Message: "this user has as many followers as a user can have"}
+		}
+		item.Revision, etag = now.item.Revision+1, now.item.ETag
+	}
+	return nil, changedMeanwhile(op)
+}
+
+// UnfollowUser ends a follow: one transactional batch makes it a tombstone and decrements the count. Without a follow
+// nothing changes. It returns the author with the new count. NotFound if the author does not exist.
+func (s *followStore) UnfollowUser(ctx context.Context, userID, authorID string) (*blog.User, error) {
+	const op = "unfollow user"
+	ctx = s.account.Begin(ctx, UnfollowUser)
+	if !blog.ValidID(authorID) {
+		return nil, noUser(op)
+	}
+	if _, err := s.authors.byline(ctx, op, userID); err != nil {
+		return nil, err
+	}
+	for range maxEditTries {
+		r, err := batch(ctx, s.users, authorID, func(b *cosmos.Batch) {
+			b.Patch(blog.FollowerID(userID), endFollow())
+			b.Patch(authorID, patchFollowers(-1))
+		})
+		if err == nil && r.Failed < 0 {
+			item, err := blog.DecodeFollow(op, r.Items[0])
+			if err != nil {
+				return nil, err
+			}
+			return s.written(op, item, r.Items[1])
+		}
+		if now, err := s.readAfter(ctx, op, userID, authorID, false, err); !now.follows() || err != nil {
+			return now.author, err
+		}
+	}
+	return nil, changedMeanwhile(op)
+}
+
+// patchFollowers returns a patch that adds to the number of an author's followers, up to the limit. It leaves the
+// revision, so that edits and jobs do not notice it.
+func patchFollowers(by int64) (p cosmos.Patch) {
+	p.Condition = "from c where c.type = '" + blog.TypeUser + "' AND NOT IS_DEFINED(c.deleted)"
+	if by > 0 {
+		p.Condition += fmt.Sprintf(" AND (NOT IS_DEFINED(c.followerCount) OR c.followerCount < %d)", blog.MaxFollowers)
+	}
+	p.Increment("/followerCount", by)
+	return p
+}
+
+// endFollow returns the patch that makes a follow a tombstone.
+func endFollow() (p cosmos.Patch) {
+	p.Condition = "from c where c.type = '" + blog.TypeFollower + "'"
+	p.Set("/type", blog.TypeDeletedFollower)
+	p.Set("/deleted", true)
+	p.Set("/ttl", blog.TombstoneTTL)
+	p.Increment("/revision", 1)
+	p.Remove("/follower")
+	return p
+}
+
+// written returns an author whose followers have just changed, and has the view follow.
+func (s *followStore) written(op string, item *blog.FollowItem, author []byte) (*blog.User, error) {
+	s.views.UpdateFollowing(item)
+	u, err := s.authors.decodeUser(op, author)
+	if u == nil && err == nil {
+		err = noUser(op) // being deleted
+	}
+	return u, err
+}
+
+// follow is the state of a follow.
+type follow struct {
+	author *blog.User
+	item   struct {
+		blog.FollowItem             // the zero value without one
+		ETag            cosmos.ETag `json:"_etag"`
+	}
+}
+
+func (f follow) follows() bool { return f.item.ID != "" && !f.item.Deleted }
+
+// read reads a follow and its author from the primary replica. NotFound if the author does not exist.
+func (s *followStore) read(ctx context.Context, op, userID, authorID string) (now follow, err error) {
+	if now.author, err = s.authors.readPrimaryUser(ctx, op, authorID); now.author == nil {
+		return now, cmp.Or(err, noUser(op))
+	}
+	raw, err := s.users.ReadPrimary(ctx, stored.Key(authorID, blog.FollowerID(userID)))
+	if raw == nil || err != nil {
+		return now, stored.Error(op, err)
+	}
+	if err := blog.Unmarshal(raw, &now.item); err != nil {
+		return now, blog.Malformed(op, blog.TypeFollower, err)
+	}
+	return now, nil
+}
+
+// readAfter reads a follow after a batch that should have made or ended it, and that has failed with err, or has
+// changed nothing: nil. It returns the error unless the outcome was unknown and is the wanted one.
+func (s *followStore) readAfter(
+	ctx context.Context, op, userID, authorID string, wanted bool, err error,
+) (follow, error) {
+	if err != nil && !stored.Ambiguous(ctx, err) {
+		return follow{}, stored.Error(op, err)
+	}
+	now, readErr := s.read(ctx, op, userID, authorID)
+	switch {
+	case readErr != nil:
+		return now, cmp.Or(stored.Error(op, err), readErr)
+	case now.follows() == wanted:
+		return now, nil
+	}
+	return now, stored.Error(op, err)
+}
