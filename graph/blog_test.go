@@ -308,6 +308,14 @@ func (b *testBlog) like(t testing.TB, user, postID string) {
 	b.names["like:"+user] = likeGlobalID(l)
 }
 
+// follow makes a user a follower of another.
+func (b *testBlog) follow(t testing.TB, user, author string) {
+	t.Helper()
+	if _, err := b.store.FollowUser(t.Context(), subjectID(user), subjectID(author)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // settle runs the projections until each post in the feed and in its author's list has the revision of the post itself.
 func (b *testBlog) settle(t testing.TB) {
 	t.Helper()

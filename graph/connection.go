@@ -9,6 +9,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/graph/model"
+	"byline/graph/names"
 	"byline/graph/plan"
 	"byline/store"
 	"byline/store/blog"
@@ -49,6 +50,15 @@ func searchConnection(page *store.Page[*store.Found]) *model.SearchConnection {
 	return c
 }
 
+func userConnection(ctx context.Context, page *store.Page[*blog.Follow], total store.Total) *model.UserConnection {
+	c := &model.UserConnection{Total: total, Edges: make([]*model.UserEdge, len(page.Items)),
+		PageInfo: plan.PageInfo(page)}
+	for i, f := range page.Items {
+		c.Edges[i] = &model.UserEdge{Cursor: page.Cursor(i), Node: names.From(ctx).User(f.User)}
+	}
+	return c
+}
+
 // commentEdge returns a comment as an edge of the post's comments, newest first.
 func (r *Resolver) commentEdge(c *blog.Comment) *model.CommentEdge {
 	return &model.CommentEdge{Cursor: r.store.CommentCursor(c), Node: c}
@@ -71,7 +81,7 @@ type pageKey struct {
 func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Paging) (*store.Page[*blog.Comment], error) {
 	l := loadersOf(ctx)
 	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*blog.Comment], error) {
-		announce := l.users.expect()
+		announce := l.expectUsers()
 		read := func() (*store.Page[*blog.Comment], error) { return r.store.Comments(ctx, postID, p) }
 		return readPage(read, func(comments []*blog.Comment) {
 			announce(func() []string { return keysOf(comments, func(c *blog.Comment) string { return c.UserID }) })
@@ -82,11 +92,38 @@ func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Pagin
 func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) (*store.Page[*blog.Like], error) {
 	l := loadersOf(ctx)
 	return l.likePages.do(pageKey{postID, p}, func() (*store.Page[*blog.Like], error) {
-		announce := l.users.expect()
+		announce := l.expectUsers()
 		read := func() (*store.Page[*blog.Like], error) { return r.store.Likes(ctx, postID, p) }
 		return readPage(read, func(likes []*blog.Like) {
 			announce(func() []string { return keysOf(likes, func(l *blog.Like) string { return l.UserID }) })
 		})
+	})
+}
+
+func (r *Resolver) followerPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Follow], error) {
+	l := loadersOf(ctx)
+	return l.followerPages.do(pageKey{userID, p}, func() (*store.Page[*blog.Follow], error) {
+		return readFollows(l, func() (*store.Page[*blog.Follow], error) { return r.store.Followers(ctx, userID, p) })
+	})
+}
+
+// followingPage is a page of the users whom a user follows, who are read with it.
+func (r *Resolver) followingPage(
+	ctx context.Context, userID string, p store.Paging,
+) (*store.Page[*blog.Follow], error) {
+	l := loadersOf(ctx)
+	return l.followingPages.do(pageKey{userID, p}, func() (*store.Page[*blog.Follow], error) {
+		return readFollows(l, func() (*store.Page[*blog.Follow], error) { return r.store.Following(ctx, userID, p) })
+	})
+}
+
+// readFollows is readPage for a page of users.
+func readFollows(
+	l *loaders, read func() (*store.Page[*blog.Follow], error),
+) (*store.Page[*blog.Follow], error) {
+	announce := l.expectUsers()
+	return readPage(read, func(follows []*blog.Follow) {
+		announce(func() []string { return keysOf(follows, func(f *blog.Follow) string { return f.UserID }) })
 	})
 }
 
@@ -189,9 +226,19 @@ func readPage[T any](read func() (*store.Page[T], error), announce func(items []
 // returns announces the keys that their fields may load: authors, likes, and truncated posts.
 func (l *loaders) expectPosts() func([]*blog.Post) { return l.expectFrom(l.posts) }
 
+// expectUsers is called before items with bylines are read. The function that it returns announces the keys that their
+// users' fields may load.
+func (l *loaders) expectUsers() func(ids func() []string) {
+	users, follows := l.users.expect(), l.follows.expect()
+	return func(ids func() []string) {
+		users(ids)
+		follows(ids)
+	}
+}
+
 // expectFrom is expectPosts, given what loads truncated posts.
 func (l *loaders) expectFrom(posts *loader[string, *blog.Post]) func([]*blog.Post) {
-	users, liked, whole := l.users.expect(), l.liked.expect(), posts.expect()
+	users, liked, whole := l.expectUsers(), l.liked.expect(), posts.expect()
 	return func(posts []*blog.Post) {
 		users(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.UserID }) })
 		liked(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.ID }) })

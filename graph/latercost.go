@@ -47,7 +47,7 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 		}
 	}
 	renamed := field.Name == "updateUser" && count != nil
-	meter.AddLater(cost.LaterOf(field, variables).Of(items, renamed), items.Posts+items.Others+items.Below)
+	meter.AddLater(cost.LaterOf(field, variables).Of(items, renamed), items.Posts+items.Others+items.Below+items.Followers+items.Following)
 	return payload
 }
 
@@ -71,7 +71,7 @@ func (l laterCost) before(ctx context.Context, mutation string, input map[string
 		if l.renames(ctx, input) {
 			return func() (n blog.Items, err error) {
 				n, err = l.userItems(ctx, viewerID(ctx))
-				n.Below = 0
+				n.Below, n.Followers = 0, 0
 				return n, err
 			}
 		}

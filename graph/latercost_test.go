@@ -135,7 +135,7 @@ func TestLaterRU(t *testing.T) {
 func testLaterRU(t *testing.T, instances int) {
 	b, charges := newFleet(t, instances)
 	var ids []string
-	for _, name := range []string{"ada", "grace", "alan", "idle"} {
+	for _, name := range []string{"ada", "grace", "alan", "idle", "follower", "followed"} {
 		b.user(t, name)
 	}
 	write := func(author string, n int, tags ...string) {
@@ -166,6 +166,12 @@ func testLaterRU(t *testing.T, instances int) {
 		b.like(t, "alan", ids[i])
 		b.comment(t, "grace", ids[105], fmt.Sprint("another of grace ", i))
 	}
+	for i := range 20 {
+		other := fmt.Sprint("other", i)
+		b.user(t, other)
+		b.follow(t, "follower", other)
+		b.follow(t, other, "followed")
+	}
 	testkit.Advance(10 * time.Minute)
 	without := map[string]bool{} // the mutations that no case executes
 	for _, f := range readSchema(t).Mutation.Fields {
@@ -194,6 +200,11 @@ func testLaterRU(t *testing.T, instances int) {
 		{"ada", `deleteComment(input: {id: "<last>"}) { deletedCommentId }`},
 		{"ada", `likePost(input: {postId: "<post:ada 100>"}) { post { id } }`},
 		{"ada", `unlikePost(input: {postId: "<post:ada 100>"}) { post { id } }`},
+		{"ada", `followUser(input: {id: "<user:grace>"}) { user { id } }`},
+		{"ada", `unfollowUser(input: {id: "<user:grace>"}) { user { id } }`},
+		{"follower", `updateUser(input: {displayName: "F"}) { user { id } }`},
+		{"follower", `deleteUser(input: {username: "follower"}) { deletedUserId }`},
+		{"followed", `deleteUser(input: {username: "followed"}) { deletedUserId }`},
 		{"ada", `deletePost(input: {id: "<post:ada 100>"}) { deletedPostId }`},
 		{"ada", `deletePost(input: {id: "<post:ada 102>"}) { deletedPostId }`},
 		{"ada", `deletePost(input: {id: "<post:ada 105>"}) { deletedPostId }`},

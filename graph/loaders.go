@@ -29,6 +29,7 @@ type loaders struct {
 	likes    *loader[itemKey, *blog.Like]
 	tags     *loader[string, *store.Tag]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
+	follows  *loader[string, bool] // by user: whether the viewer follows them
 
 	postCounts *loader[string, int32] // by user
 
@@ -40,7 +41,10 @@ type loaders struct {
 	commentPages memo[pageKey, *store.Page[*blog.Comment]]
 	likePages    memo[pageKey, *store.Page[*blog.Like]]
 	postPages    memo[pageKey, *store.Page[*blog.Post]]
-	searchPages  memo[searchKey, *store.Page[*store.Found]]
+
+	followerPages, followingPages memo[pageKey, *store.Page[*blog.Follow]]
+
+	searchPages memo[searchKey, *store.Page[*store.Found]]
 }
 
 // newLoaders returns the loaders of the response that ctx belongs to. Their batches run on ctx, not on
@@ -63,6 +67,9 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 		tags: newLoader(ctx, traced(t, "load tags", byPointReads(s.Tag))),
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
 			return s.Liked(ctx, viewerID(ctx), posts)
+		})),
+		follows: newLoader(ctx, traced(t, "load follows", func(ctx context.Context, users []string) ([]bool, error) {
+			return s.Follows(ctx, viewerID(ctx), users)
 		})),
 		postCounts: newLoader(ctx, traced(t, "load post counts", byPointReads(s.PostCount))),
 	}

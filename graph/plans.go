@@ -237,6 +237,19 @@ func (s planReads) Likes(ctx context.Context, postID string, p store.Paging) (*s
 	return s.likePage(ctx, postID, p)
 }
 
+func (s planReads) Followers(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Follow], error) {
+	return s.followerPage(ctx, userID, p)
+}
+
+func (s planReads) Following(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Follow], error) {
+	return s.followingPage(ctx, userID, p)
+}
+
+// ViewerFollows implements plan.Source.
+func (planReads) ViewerFollows(ctx context.Context, userID string) (*bool, error) {
+	return viewerFollows(ctx, userID)
+}
+
 // Texts implements plan.Source.
 func (s planReads) Texts(ctx context.Context) plan.Texts { return s.texts(ctx) }
 

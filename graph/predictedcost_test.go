@@ -119,6 +119,34 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"unlikePost",
 			read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
 	)
+	for i := range 100 {
+		name := fmt.Sprintf("user%04d", i)
+		if i > 20 {
+			b.follow(t, name, "user0020")
+		}
+		if i != 19 {
+			b.follow(t, "user0019", name)
+		}
+	}
+	patterns = append(patterns,
+		accessPattern{"followUser",
+			read("user0001", `mutation { followUser(input: {id: "<user:user0003>"}) { user { followerCount viewerFollows } } }`)},
+		accessPattern{"unfollowUser",
+			read("user0030", `mutation { unfollowUser(input: {id: "<user:user0020>"}) { user { followerCount } } }`)},
+		accessPattern{"a user's counts of follows",
+			read("user0001", `{ user(id: "<user:user0020>") { followerCount followingCount viewerFollows } }`)},
+	)
+	for _, n := range []int{1, 20, 79} {
+		patterns = append(patterns,
+			accessPattern{fmt.Sprintf("%d followers", n), read("", `{ user(id: "<user:user0020>") {
+				followers(first: %d) { totalCount edges { node { id username } } } } }`, n)},
+			accessPattern{fmt.Sprintf("%d followers and whether the viewer follows them", n), read("user0001",
+				`{ user(id: "<user:user0020>") { followers(first: %d) { edges { node { username viewerFollows } } } } }`, n)},
+			accessPattern{fmt.Sprintf("%d followed authors", n), read("", `{ user(id: "<user:user0019>") {
+				following(first: %d) { totalCount edges { node { id username } } } } }`, n)})
+	}
+	b.settle(t)
+	b.project(t, b.caughtUp)
 	for _, n := range []int{1, 2, 10, 100} {
 		patterns = append(patterns,
 			accessPattern{fmt.Sprintf("Q6 of %d", n), read("", `{ feed(first: %d) { edges { node { title } } } }`, n)},

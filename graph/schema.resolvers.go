@@ -278,6 +278,30 @@ func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePos
 	return &model.UnlikePostPayload{Post: primePost(ctx, post)}, nil
 }
 
+func (r *mutationResolver) FollowUser(ctx context.Context, input model.FollowUserInput) (*model.FollowUserPayload, error) {
+	userID, err := parseIDOf(globalid.User, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	user, err := r.store.FollowUser(ctx, viewerID(ctx), userID)
+	if err != nil {
+		return nil, inputErrors(ctx, err)
+	}
+	return &model.FollowUserPayload{User: primeFollowed(ctx, user, true)}, nil
+}
+
+func (r *mutationResolver) UnfollowUser(ctx context.Context, input model.UnfollowUserInput) (*model.UnfollowUserPayload, error) {
+	userID, err := parseIDOf(globalid.User, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	user, err := r.store.UnfollowUser(ctx, viewerID(ctx), userID)
+	if err != nil {
+		return nil, err
+	}
+	return &model.UnfollowUserPayload{User: primeFollowed(ctx, user, false)}, nil
+}
+
 func (r *postResolver) ID(ctx context.Context, obj *blog.Post) (string, error) {
 	return postGlobalID(obj.ID), nil
 }
@@ -587,6 +611,48 @@ func (r *userResolver) PostCount(ctx context.Context, obj *names.User) (*int32, 
 	return &n, nil
 }
 
+func (r *userResolver) FollowerCount(ctx context.Context, obj *names.User) (*int32, error) {
+	user, err := counted(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	return &user.FollowerCount, nil
+}
+
+func (r *userResolver) FollowingCount(ctx context.Context, obj *names.User) (*int32, error) {
+	user, err := counted(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	return &user.FollowingCount, nil
+}
+
+func (r *userResolver) ViewerFollows(ctx context.Context, obj *names.User) (*bool, error) {
+	return viewerFollows(ctx, obj.UserID)
+}
+
+func (r *userResolver) Followers(ctx context.Context, obj *names.User, first *int32, after *string) (*model.UserConnection, error) {
+	page, err := r.followerPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return userConnection(ctx, page, func(ctx context.Context) (int32, error) {
+		user, err := counted(ctx, obj)
+		return user.FollowerCount, err
+	}), nil
+}
+
+func (r *userResolver) Following(ctx context.Context, obj *names.User, first *int32, after *string) (*model.UserConnection, error) {
+	page, err := r.followingPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return userConnection(ctx, page, func(ctx context.Context) (int32, error) {
+		user, err := counted(ctx, obj)
+		return user.FollowingCount, err
+	}), nil
+}
+
 func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.userPostPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
 	if err != nil {
@@ -608,6 +674,14 @@ func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32
 	return postConnection(page, func(ctx context.Context) (int32, error) {
 		return r.store.DraftCount(ctx, obj.UserID)
 	}), nil
+}
+
+func (r *userConnectionResolver) TotalCount(ctx context.Context, obj *model.UserConnection) (*int32, error) {
+	n, err := obj.Total(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &n, nil
 }
 
 func (r *Resolver) Comment() generated.CommentResolver { return &commentResolver{r} }
@@ -640,6 +714,10 @@ func (r *Resolver) Upload() generated.UploadResolver { return &uploadResolver{r}
 
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
+func (r *Resolver) UserConnection() generated.UserConnectionResolver {
+	return &userConnectionResolver{r}
+}
+
 type (
 	commentResolver               struct{ *Resolver }
 	commentChangedPayloadResolver struct{ *Resolver }
@@ -653,4 +731,5 @@ type (
 	tagResolver                   struct{ *Resolver }
 	uploadResolver                struct{ *Resolver }
 	userResolver                  struct{ *Resolver }
+	userConnectionResolver        struct{ *Resolver }
 )

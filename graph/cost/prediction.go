@@ -255,7 +255,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 				w.work = clamp(w.work + cost.ru)
 			}
 		}
-	case p.Batch == &fields.Liked && !w.signedIn:
+	case (p.Batch == &fields.Liked || p.Batch == &fields.Follows) && !w.signedIn:
 	case p.Batch != nil:
 		w.charge(cost, 0, 0)
 		w.load(cost, p.Batch, t.keys(p.Keys))
@@ -412,7 +412,7 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		case *ast.Field:
 			switch {
 			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
-			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, s.Name == "drafts",
+			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, s.Name == "drafts", s.Name == "followers", s.Name == "following",
 				*list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
 				return false
 			default:

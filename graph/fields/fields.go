@@ -86,6 +86,8 @@ var (
 	Users = Batch{One: 1, Each: 2.25, Key: .0215}
 	Posts = Batch{One: 1.03, Each: 2.25, Key: .1}
 	Liked = Batch{One: 1, Each: 2.25, Key: .01}
+
+	Follows = Batch{One: 1, Each: 2.25, Key: .0135}
 )
 
 // Of returns the charge of reading the given number of keys.
@@ -99,12 +101,13 @@ func (b *Batch) Of(keys float64) float64 {
 // Later is what a mutation charges after its response, in RU: for views, for the job that it begins, and for the polls
 // of the one to three instances that most clusters have.
 type Later struct {
-	Each  float64
-	Job   float64 // for the job of a rename
-	Tag   float64 // for each tag of a post
-	Post  float64 // for each post that the job writes
-	Other float64 // for each comment or like that the job writes
-	Below float64 // for each comment or like below a deleted post
+	Each   float64
+	Job    float64 // for the job of a rename
+	Tag    float64 // for each tag of a post
+	Post   float64 // for each post that the job writes
+	Other  float64 // for each comment or like that the job writes
+	Below  float64 // for each comment or like below a deleted post
+	Follow float64 // for each follow of or by the user that the job writes
 }
 
 // Of returns the charge of a mutation whose views and job write items. job says that the job is that of a rename.
@@ -114,7 +117,7 @@ func (l Later) Of(items blog.Items, job bool) float64 {
 		ru += l.Job
 	}
 	return ru + l.Tag*float64(items.Tags) + l.Post*float64(items.Posts) + l.Other*float64(items.Others) +
-		l.Below*float64(items.Below)
+		l.Below*float64(items.Below) + l.Follow*float64(items.Followers+items.Following)
 }
 
 // Access is the operations on Cosmos DB of one execution of a field.
@@ -154,6 +157,7 @@ const (
 	Decade            Partition = "(decade)" // of the post
 	EachDecade        Partition = "(each decade)"
 	EachPost          Partition = "(each post)"
+	EachUser          Partition = "(each user)"
 	OldUsername       Partition = "(username:<old name>)"
 )
 

@@ -33,7 +33,7 @@ var OlderFeed = Field{
 var (
 	// UpdateProfile is Mutation.updateUser without a username.
 	UpdateProfile = Field{
-		Price: Price{Each: 11.3}, Later: Later{Each: 3, Job: 65, Post: 38, Other: 13},
+		Price: Price{Each: 11.3}, Later: Later{Each: 3, Job: 65, Post: 38, Other: 13, Follow: 13},
 		Access: Access{store.WriteUser, []Request{
 			{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 		}},
@@ -182,6 +182,28 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price:  Price{Each: 2.3},
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
+		"followers": { // like Q5
+			Price:  Price{Each: 2.30, Item: .0235},
+			Access: Access{store.Followers, []Request{{cosmos.KindQuery, "users", Object}}},
+		},
+		"following": {
+			Price: Price{Each: 4.6, Item: .05},
+			Access: Access{store.Following, []Request{
+				{cosmos.KindQuery, "users", Object}, {cosmos.KindReadMany, "users", EachUser},
+			}},
+		},
+		"followerCount": {
+			Price:  Price{Batch: &Users, Keys: PerSummary},
+			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
+		},
+		"followingCount": {
+			Price:  Price{Batch: &Users, Keys: PerSummary},
+			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
+		},
+		"viewerFollows": {
+			Price:  Price{Batch: &Follows, Keys: PerObject},
+			Access: Access{store.ManyFollows, []Request{{cosmos.KindReadMany, "users", Object}}},
+		},
 		"displayName": {MaxBytes: blog.MaxDisplayName * TextBytes},
 		"avatarUrl":   {MaxBytes: blog.MaxAvatarURL},
 		"bio": {
@@ -200,6 +222,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
 		},
 	},
+	"UserConnection":   {"edges": {Summary: true}}, // of followers; the users of following are whole
 	"SearchConnection": {"edges": {Summary: true}},
 	"Snippet":          {"text": {MaxBytes: maxSnippet * TextBytes}, "matches": {MaxBytes: maxSnippet * 4}},
 	"Post": {
@@ -257,7 +280,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"updateUser": { // C1
 			Price: Price{Each: 41.2}, Rule: []Relation{Self},
-			Later: Later{Each: 3, Job: 65, Post: 38, Other: 13},
+			Later: Later{Each: 3, Job: 65, Post: 38, Other: 13, Follow: 13},
 			Access: Access{store.WriteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"},
 				{cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindPatch, "users", OldUsername},
@@ -267,7 +290,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"deleteUser": {
 			Price: Price{Each: 11.3}, Rule: []Relation{Self, Moderator},
-			Later: Later{Each: 130, Tag: 15, Post: 66, Other: 37, Below: 8},
+			Later: Later{Each: 130, Tag: 15, Post: 66, Other: 37, Below: 8, Follow: 28},
 			Access: Access{store.DeleteUser, []Request{
 				{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindPatch, "users", Viewer},
 			}},
@@ -342,6 +365,16 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price: Price{Each: 18.7}, Rule: []Relation{Self},
 			Later:  Later{Each: 23.5},
 			Access: Access{store.UnlikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
+		},
+		"followUser": {
+			Price: Price{Each: 17.2}, Rule: []Relation{Anyone},
+			Later:  Later{Each: 29},
+			Access: Access{store.FollowUser, []Request{{cosmos.KindBatch, "users", "input.id"}}},
+		},
+		"unfollowUser": {
+			Price: Price{Each: 21.4}, Rule: []Relation{Self},
+			Later:  Later{Each: 35},
+			Access: Access{store.UnfollowUser, []Request{{cosmos.KindBatch, "users", "input.id"}}},
 		},
 	},
 })

@@ -166,6 +166,18 @@ type DeleteUserPayload struct {
 	DeletedUserID string `json:"deletedUserId"`
 }
 
+// Which user to follow.
+type FollowUserInput struct {
+	// The user's global id.
+	ID string `json:"id"`
+}
+
+// The followed user.
+type FollowUserPayload struct {
+	// The user, with the new `followerCount`.
+	User *names.User `json:"user"`
+}
+
 // A page of likes.
 type LikeConnection struct {
 	// The number of likes in the whole list: the post's `likeCount`.
@@ -260,6 +272,18 @@ type SearchEdge struct {
 	Snippet *search.Snippet `json:"snippet"`
 }
 
+// Which user to follow no longer.
+type UnfollowUserInput struct {
+	// The user's global id.
+	ID string `json:"id"`
+}
+
+// The user who is followed no longer.
+type UnfollowUserPayload struct {
+	// The user, with the new `followerCount`.
+	User *names.User `json:"user"`
+}
+
 // Which post to unlike.
 type UnlikePostInput struct {
 	// The post's global id.
@@ -332,6 +356,24 @@ type UpdateUserInput struct {
 type UpdateUserPayload struct {
 	// The user.
 	User *names.User `json:"user"`
+}
+
+// A page of users.
+type UserConnection struct {
+	// The users with their cursors.
+	Edges []*UserEdge `json:"edges"`
+	// The position of this page in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// returns the totalCount.
+	Total store.Total `json:"-"`
+}
+
+// A user in a list.
+type UserEdge struct {
+	// The position in the list. Pass it as `after` to get the items that follow.
+	Cursor string `json:"cursor"`
+	// The user.
+	Node *names.User `json:"node"`
 }
 
 // The reasons of errors, in `extensions.reason`, where a code has several: all errors with `BAD_USER_INPUT`, `UNAUTHENTICATED`,

@@ -215,7 +215,31 @@ var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline },
 			return strconv.AppendInt(dst, int64(count(d)), 10)
 		}
 	},
+	"followerCount":  intField(func(u *names.User) int32 { return u.FollowerCount }),
+	"followingCount": intField(func(u *names.User) int32 { return u.FollowingCount }),
+	"viewerFollows": func(c *compiler, _ graphql.CollectedField) encoder[*names.User] {
+		follows := c.read("User.viewerFollows", c.path, func(ctx context.Context, s Source, user any) (any, error) {
+			return s.ViewerFollows(ctx, user.(*names.User).UserID)
+		})
+		return func(dst []byte, d *planData, _ *names.User) []byte {
+			if yes := follows(d).(*bool); yes != nil {
+				return strconv.AppendBool(dst, *yes)
+			}
+			return append(dst, "null"...)
+		}
+	},
+	"followers": listField("User", followFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Follow], error) {
+			return s.Followers(ctx, u.UserID, p)
+		}, known(func(u *names.User) int32 { return u.FollowerCount })),
+	"following": listField("User", followFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Follow], error) {
+			return s.Following(ctx, u.UserID, p)
+		}, known(func(u *names.User) int32 { return u.FollowingCount })),
 })
+
+// followFields are the fields of users in lists of follows that are read from the byline.
+var followFields = withByline(func(f *blog.Follow) blog.Byline { return f.Byline }, encoders[*blog.Follow]{})
 
 func countOfPosts(ctx context.Context, s Source, u *names.User) (int32, error) {
 	return s.PostCount(ctx, u.UserID)
@@ -420,12 +444,22 @@ func (c *compiler) total(
 func (c *compiler) count(
 	field string, responsePath []string, read func(context.Context, Source, any) (int32, error),
 ) func(*planData) int32 {
+	value := c.read(field, responsePath, func(ctx context.Context, s Source, parent any) (any, error) {
+		return read(ctx, s, parent)
+	})
+	return func(d *planData) int32 { return value(d).(int32) }
+}
+
+// read has the plan read the value of a field, at a response path, and returns what finds it then.
+func (c *compiler) read(
+	field string, responsePath []string, read func(context.Context, Source, any) (any, error),
+) func(*planData) any {
 	at, path := len(c.object.lists), any(strings.Join(responsePath, "."))
 	c.object.lists = append(c.object.lists, plannedList{field,
 		func(ctx context.Context, s Source, parent any) (any, error) {
 			return read(cost.WithField(ctx, path), s, parent)
 		}})
-	return func(d *planData) int32 { return d.pages[at].(int32) }
+	return func(d *planData) any { return d.pages[at] }
 }
 
 // listed is a page of a list, and the length of the list if it is selected.

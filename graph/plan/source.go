@@ -36,6 +36,12 @@ type Source interface {
 	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)
 	Likes(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Like], error)
 
+	Followers(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Follow], error)
+	Following(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Follow], error)
+
+	// ViewerFollows returns whether the viewer follows a user; nil for an anonymous one.
+	ViewerFollows(_ context.Context, userID string) (*bool, error)
+
 	// Texts returns what renders the texts of the response.
 	Texts(context.Context) Texts
 
