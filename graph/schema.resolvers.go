@@ -302,6 +302,14 @@ func (r *mutationResolver) UnfollowUser(ctx context.Context, input model.Unfollo
 	return &model.UnfollowUserPayload{User: primeFollowed(ctx, user, false)}, nil
 }
 
+func (r *mutationResolver) BookmarkPost(ctx context.Context, input model.BookmarkPostInput) (*model.BookmarkPostPayload, error) {
+	panic(fmt.Errorf("not implemented: BookmarkPost - bookmarkPost"))
+}
+
+func (r *mutationResolver) RemoveBookmark(ctx context.Context, input model.RemoveBookmarkInput) (*model.RemoveBookmarkPayload, error) {
+	panic(fmt.Errorf("not implemented: RemoveBookmark - removeBookmark"))
+}
+
 func (r *postResolver) ID(ctx context.Context, obj *blog.Post) (string, error) {
 	return postGlobalID(obj.ID), nil
 }
@@ -363,6 +371,10 @@ func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*boo
 		return nil, err
 	}
 	return &liked, nil
+}
+
+func (r *postResolver) ViewerHasBookmarked(ctx context.Context, obj *blog.Post) (*bool, error) {
+	panic(fmt.Errorf("not implemented: ViewerHasBookmarked - viewerHasBookmarked"))
 }
 
 func (r *postResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Post) (bool, error) {
@@ -521,6 +533,10 @@ func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.
 	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }
 
+func (r *subscriptionResolver) HomePublished(ctx context.Context) (<-chan *blog.Post, error) {
+	panic(fmt.Errorf("not implemented: HomePublished - homePublished"))
+}
+
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
 	postID, err := parseIDOf(globalid.Post, "id", id)
 	if err != nil {
@@ -674,6 +690,18 @@ func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32
 	return postConnection(page, func(ctx context.Context) (int32, error) {
 		return r.store.DraftCount(ctx, obj.UserID)
 	}), nil
+}
+
+func (r *userResolver) Home(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
+	panic(fmt.Errorf("not implemented: Home - home"))
+}
+
+func (r *userResolver) LikedPosts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
+	panic(fmt.Errorf("not implemented: LikedPosts - likedPosts"))
+}
+
+func (r *userResolver) Bookmarks(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
+	panic(fmt.Errorf("not implemented: Bookmarks - bookmarks"))
 }
 
 func (r *userConnectionResolver) TotalCount(ctx context.Context, obj *model.UserConnection) (*int32, error) {

@@ -55,6 +55,10 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
+	BookmarkPostPayload struct {
+		Post func(childComplexity int) int
+	}
+
 	Comment struct {
 		Author          func(childComplexity int) int
 		Content         func(childComplexity int) int
@@ -162,21 +166,23 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		CreateComment func(childComplexity int, input model.CreateCommentInput) int
-		CreatePost    func(childComplexity int, input model.CreatePostInput) int
-		CreateUpload  func(childComplexity int, input model.CreateUploadInput) int
-		CreateUser    func(childComplexity int, input model.CreateUserInput) int
-		DeleteComment func(childComplexity int, input model.DeleteCommentInput) int
-		DeletePost    func(childComplexity int, input model.DeletePostInput) int
-		DeleteUser    func(childComplexity int, input model.DeleteUserInput) int
-		FollowUser    func(childComplexity int, input model.FollowUserInput) int
-		LikePost      func(childComplexity int, input model.LikePostInput) int
-		PublishPost   func(childComplexity int, input model.PublishPostInput) int
-		UnfollowUser  func(childComplexity int, input model.UnfollowUserInput) int
-		UnlikePost    func(childComplexity int, input model.UnlikePostInput) int
-		UpdateComment func(childComplexity int, input model.UpdateCommentInput) int
-		UpdatePost    func(childComplexity int, input model.UpdatePostInput) int
-		UpdateUser    func(childComplexity int, input model.UpdateUserInput) int
+		BookmarkPost   func(childComplexity int, input model.BookmarkPostInput) int
+		CreateComment  func(childComplexity int, input model.CreateCommentInput) int
+		CreatePost     func(childComplexity int, input model.CreatePostInput) int
+		CreateUpload   func(childComplexity int, input model.CreateUploadInput) int
+		CreateUser     func(childComplexity int, input model.CreateUserInput) int
+		DeleteComment  func(childComplexity int, input model.DeleteCommentInput) int
+		DeletePost     func(childComplexity int, input model.DeletePostInput) int
+		DeleteUser     func(childComplexity int, input model.DeleteUserInput) int
+		FollowUser     func(childComplexity int, input model.FollowUserInput) int
+		LikePost       func(childComplexity int, input model.LikePostInput) int
+		PublishPost    func(childComplexity int, input model.PublishPostInput) int
+		RemoveBookmark func(childComplexity int, input model.RemoveBookmarkInput) int
+		UnfollowUser   func(childComplexity int, input model.UnfollowUserInput) int
+		UnlikePost     func(childComplexity int, input model.UnlikePostInput) int
+		UpdateComment  func(childComplexity int, input model.UpdateCommentInput) int
+		UpdatePost     func(childComplexity int, input model.UpdatePostInput) int
+		UpdateUser     func(childComplexity int, input model.UpdateUserInput) int
 	}
 
 	PageInfo struct {
@@ -187,30 +193,31 @@ type ComplexityRoot struct {
 	}
 
 	Post struct {
-		Author          func(childComplexity int) int
-		CanonicalURL    func(childComplexity int) int
-		CommentCount    func(childComplexity int) int
-		Comments        func(childComplexity int, first *int32, after *string, order *store.Order) int
-		Content         func(childComplexity int) int
-		ContentHTML     func(childComplexity int) int
-		CoverImage      func(childComplexity int) int
-		CreatedAt       func(childComplexity int) int
-		Excerpt         func(childComplexity int) int
-		ID              func(childComplexity int) int
-		IsDraft         func(childComplexity int) int
-		LikeCount       func(childComplexity int) int
-		Likes           func(childComplexity int, first *int32, after *string) int
-		Minutes         func(childComplexity int) int
-		SeoDescription  func(childComplexity int) int
-		SeoTitle        func(childComplexity int) int
-		Slug            func(childComplexity int) int
-		Tags            func(childComplexity int) int
-		Title           func(childComplexity int) int
-		UpdatedAt       func(childComplexity int) int
-		Version         func(childComplexity int) int
-		ViewerCanDelete func(childComplexity int) int
-		ViewerCanUpdate func(childComplexity int) int
-		ViewerHasLiked  func(childComplexity int) int
+		Author              func(childComplexity int) int
+		CanonicalURL        func(childComplexity int) int
+		CommentCount        func(childComplexity int) int
+		Comments            func(childComplexity int, first *int32, after *string, order *store.Order) int
+		Content             func(childComplexity int) int
+		ContentHTML         func(childComplexity int) int
+		CoverImage          func(childComplexity int) int
+		CreatedAt           func(childComplexity int) int
+		Excerpt             func(childComplexity int) int
+		ID                  func(childComplexity int) int
+		IsDraft             func(childComplexity int) int
+		LikeCount           func(childComplexity int) int
+		Likes               func(childComplexity int, first *int32, after *string) int
+		Minutes             func(childComplexity int) int
+		SeoDescription      func(childComplexity int) int
+		SeoTitle            func(childComplexity int) int
+		Slug                func(childComplexity int) int
+		Tags                func(childComplexity int) int
+		Title               func(childComplexity int) int
+		UpdatedAt           func(childComplexity int) int
+		Version             func(childComplexity int) int
+		ViewerCanDelete     func(childComplexity int) int
+		ViewerCanUpdate     func(childComplexity int) int
+		ViewerHasBookmarked func(childComplexity int) int
+		ViewerHasLiked      func(childComplexity int) int
 	}
 
 	PostConnection struct {
@@ -251,6 +258,10 @@ type ComplexityRoot struct {
 		ViewerIsModerator func(childComplexity int) int
 	}
 
+	RemoveBookmarkPayload struct {
+		Post func(childComplexity int) int
+	}
+
 	SearchConnection struct {
 		Edges    func(childComplexity int) int
 		PageInfo func(childComplexity int) int
@@ -270,6 +281,7 @@ type ComplexityRoot struct {
 	Subscription struct {
 		CommentAdded   func(childComplexity int, postID string) int
 		CommentChanged func(childComplexity int, postID string) int
+		HomePublished  func(childComplexity int) int
 		PostChanged    func(childComplexity int, id string) int
 		PostDeleted    func(childComplexity int, id string) int
 		PostPublished  func(childComplexity int) int
@@ -318,6 +330,7 @@ type ComplexityRoot struct {
 	User struct {
 		AvatarURL      func(childComplexity int) int
 		Bio            func(childComplexity int) int
+		Bookmarks      func(childComplexity int, first *int32, after *string) int
 		CreatedAt      func(childComplexity int) int
 		DisplayName    func(childComplexity int) int
 		Drafts         func(childComplexity int, first *int32, after *string) int
@@ -325,7 +338,9 @@ type ComplexityRoot struct {
 		Followers      func(childComplexity int, first *int32, after *string) int
 		Following      func(childComplexity int, first *int32, after *string) int
 		FollowingCount func(childComplexity int) int
+		Home           func(childComplexity int, first *int32, after *string) int
 		ID             func(childComplexity int) int
+		LikedPosts     func(childComplexity int, first *int32, after *string) int
 		PostCount      func(childComplexity int) int
 		Posts          func(childComplexity int, first *int32, after *string) int
 		Username       func(childComplexity int) int
@@ -383,6 +398,8 @@ type MutationResolver interface {
 	UnlikePost(ctx context.Context, input model.UnlikePostInput) (*model.UnlikePostPayload, error)
 	FollowUser(ctx context.Context, input model.FollowUserInput) (*model.FollowUserPayload, error)
 	UnfollowUser(ctx context.Context, input model.UnfollowUserInput) (*model.UnfollowUserPayload, error)
+	BookmarkPost(ctx context.Context, input model.BookmarkPostInput) (*model.BookmarkPostPayload, error)
+	RemoveBookmark(ctx context.Context, input model.RemoveBookmarkInput) (*model.RemoveBookmarkPayload, error)
 }
 type PostResolver interface {
 	ID(ctx context.Context, obj *blog.Post) (string, error)
@@ -398,6 +415,7 @@ type PostResolver interface {
 	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
 
 	ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error)
+	ViewerHasBookmarked(ctx context.Context, obj *blog.Post) (*bool, error)
 	ViewerCanUpdate(ctx context.Context, obj *blog.Post) (bool, error)
 	ViewerCanDelete(ctx context.Context, obj *blog.Post) (bool, error)
 
@@ -429,6 +447,7 @@ type QueryResolver interface {
 }
 type SubscriptionResolver interface {
 	PostPublished(ctx context.Context) (<-chan *blog.Post, error)
+	HomePublished(ctx context.Context) (<-chan *blog.Post, error)
 	PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error)
 	PostDeleted(ctx context.Context, id string) (<-chan *live.PostDeletion, error)
 	CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error)
@@ -455,6 +474,9 @@ type UserResolver interface {
 	Following(ctx context.Context, obj *names.User, first *int32, after *string) (*model.UserConnection, error)
 	Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
 	Drafts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
+	Home(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
+	LikedPosts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
+	Bookmarks(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
 }
 type UserConnectionResolver interface {
 	TotalCount(ctx context.Context, obj *model.UserConnection) (*int32, error)
@@ -477,6 +499,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	ec := newExecutionContext(nil, e, nil)
 	_ = ec
 	switch typeName + "." + field {
+
+	case "BookmarkPostPayload.post":
+		if e.ComplexityRoot.BookmarkPostPayload.Post == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BookmarkPostPayload.Post(childComplexity), true
 
 	case "Comment.author":
 		if e.ComplexityRoot.Comment.Author == nil {
@@ -791,6 +820,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Month.PostCount(childComplexity), true
 
+	case "Mutation.bookmarkPost":
+		if e.ComplexityRoot.Mutation.BookmarkPost == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_bookmarkPost_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.BookmarkPost(childComplexity, args["input"].(model.BookmarkPostInput)), true
 	case "Mutation.createComment":
 		if e.ComplexityRoot.Mutation.CreateComment == nil {
 			break
@@ -901,6 +941,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.PublishPost(childComplexity, args["input"].(model.PublishPostInput)), true
+	case "Mutation.removeBookmark":
+		if e.ComplexityRoot.Mutation.RemoveBookmark == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_removeBookmark_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RemoveBookmark(childComplexity, args["input"].(model.RemoveBookmarkInput)), true
 	case "Mutation.unfollowUser":
 		if e.ComplexityRoot.Mutation.UnfollowUser == nil {
 			break
@@ -1130,6 +1181,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Post.ViewerCanUpdate(childComplexity), true
+	case "Post.viewerHasBookmarked":
+		if e.ComplexityRoot.Post.ViewerHasBookmarked == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Post.ViewerHasBookmarked(childComplexity), true
 	case "Post.viewerHasLiked":
 		if e.ComplexityRoot.Post.ViewerHasLiked == nil {
 			break
@@ -1341,6 +1398,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.ViewerIsModerator(childComplexity), true
 
+	case "RemoveBookmarkPayload.post":
+		if e.ComplexityRoot.RemoveBookmarkPayload.Post == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveBookmarkPayload.Post(childComplexity), true
+
 	case "SearchConnection.edges":
 		if e.ComplexityRoot.SearchConnection.Edges == nil {
 			break
@@ -1408,6 +1472,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.CommentChanged(childComplexity, args["postId"].(string)), true
+	case "Subscription.homePublished":
+		if e.ComplexityRoot.Subscription.HomePublished == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Subscription.HomePublished(childComplexity), true
 	case "Subscription.postChanged":
 		if e.ComplexityRoot.Subscription.PostChanged == nil {
 			break
@@ -1558,6 +1628,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Bio(childComplexity), true
+	case "User.bookmarks":
+		if e.ComplexityRoot.User.Bookmarks == nil {
+			break
+		}
+
+		args, err := ec.field_User_bookmarks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.User.Bookmarks(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 	case "User.createdAt":
 		if e.ComplexityRoot.User.CreatedAt == nil {
 			break
@@ -1615,12 +1696,34 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.FollowingCount(childComplexity), true
+	case "User.home":
+		if e.ComplexityRoot.User.Home == nil {
+			break
+		}
+
+		args, err := ec.field_User_home_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.User.Home(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 	case "User.id":
 		if e.ComplexityRoot.User.ID == nil {
 			break
 		}
 
 		return e.ComplexityRoot.User.ID(childComplexity), true
+	case "User.likedPosts":
+		if e.ComplexityRoot.User.LikedPosts == nil {
+			break
+		}
+
+		args, err := ec.field_User_likedPosts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.User.LikedPosts(childComplexity, args["first"].(*int32), args["after"].(*string)), true
 	case "User.postCount":
 		if e.ComplexityRoot.User.PostCount == nil {
 			break
@@ -1692,6 +1795,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
+			graphql.NewInputUnmarshaler("BookmarkPostInput", ec.unmarshalInputBookmarkPostInput),
 			graphql.NewInputUnmarshaler("CoverImageInput", ec.unmarshalInputCoverImageInput),
 			graphql.NewInputUnmarshaler("CreateCommentInput", ec.unmarshalInputCreateCommentInput),
 			graphql.NewInputUnmarshaler("CreatePostInput", ec.unmarshalInputCreatePostInput),
@@ -1703,6 +1807,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("FollowUserInput", ec.unmarshalInputFollowUserInput),
 			graphql.NewInputUnmarshaler("LikePostInput", ec.unmarshalInputLikePostInput),
 			graphql.NewInputUnmarshaler("PublishPostInput", ec.unmarshalInputPublishPostInput),
+			graphql.NewInputUnmarshaler("RemoveBookmarkInput", ec.unmarshalInputRemoveBookmarkInput),
 			graphql.NewInputUnmarshaler("UnfollowUserInput", ec.unmarshalInputUnfollowUserInput),
 			graphql.NewInputUnmarshaler("UnlikePostInput", ec.unmarshalInputUnlikePostInput),
 			graphql.NewInputUnmarshaler("UpdateCommentInput", ec.unmarshalInputUpdateCommentInput),
@@ -2053,6 +2158,21 @@ type Mutation {
     "The user to follow no longer."
     input: UnfollowUserInput!
   ): UnfollowUserPayload
+
+  """
+  Adds a post to the signed-in user's bookmarks, which nobody else sees. Repeating it changes nothing. A user can have 10,000: one
+  more is refused with ` + "`" + `LIMIT_REACHED` + "`" + `.
+  """
+  bookmarkPost(
+    "The post to add."
+    input: BookmarkPostInput!
+  ): BookmarkPostPayload
+
+  "Removes a post from the signed-in user's bookmarks. If it is not among them, it changes nothing."
+  removeBookmark(
+    "The post to remove."
+    input: RemoveBookmarkInput!
+  ): RemoveBookmarkPayload
 }
 
 """
@@ -2063,6 +2183,12 @@ Events from now on, of writes by any client through any server. Over WebSocket
 type Subscription {
   "Each post as it is published."
   postPublished: Post!
+
+  """
+  Each post of somebody whom the signed-in user follows, as it is published. Following and unfollowing take effect without a new
+  subscription.
+  """
+  homePublished: Post!
 
   """
   A post after each change of its own fields: edits, the author's renames, and counts (a like, or a
@@ -2161,6 +2287,33 @@ type User implements Node {
     "Only drafts after this cursor of the same list."
     after: String
   ): PostConnection
+
+  """
+  The posts of those whom the user follows, newest first; null for all users but the viewer. A page may be short, even empty, when
+  the list goes on: see ` + "`" + `hasNextPage` + "`" + `.
+  """
+  home(
+    "How many posts, 1 to 100."
+    first: Int = 20
+    "Only posts after this cursor of the same list."
+    after: String
+  ): PostConnection
+
+  "The posts that the user likes, those liked last first; null for all users but the viewer. It follows ` + "`" + `likePost` + "`" + ` a moment later."
+  likedPosts(
+    "How many posts, 1 to 100."
+    first: Int = 20
+    "Only posts after this cursor of the same list."
+    after: String
+  ): PostConnection
+
+  "The posts that the user has bookmarked, the latest bookmarks first; null for all users but the viewer."
+  bookmarks(
+    "How many posts, 1 to 100."
+    first: Int = 20
+    "Only posts after this cursor of the same list."
+    after: String
+  ): PostConnection
 }
 
 "A blog post."
@@ -2198,6 +2351,8 @@ type Post implements Node {
   likeCount: Int!
   "Whether the signed-in user likes the post; null for anonymous requests."
   viewerHasLiked: Boolean
+  "Whether the signed-in user has bookmarked the post; null for anonymous requests."
+  viewerHasBookmarked: Boolean
   "Whether ` + "`" + `updatePost` + "`" + ` would be allowed: the post is of the signed-in user."
   viewerCanUpdate: Boolean!
   "Whether ` + "`" + `deletePost` + "`" + ` would be allowed: it is, or the signed-in user is a moderator."
@@ -2304,7 +2459,7 @@ enum SortOrder {
 type PostConnection {
   """
   The number of posts in the whole list; null, with an error, if it could not be read. Of a user and of drafts it is counted by a
-  query when it is selected. Of the feed, a month and a tag it is approximate: it follows others' posts a moment later.
+  query when it is selected. Of the feed, a month and a tag it is approximate: it follows others' posts a moment later. ` + "`" + `home` + "`" + ` is not counted: null.
   """
   totalCount: Int
   "The posts with their cursors."
@@ -2715,6 +2870,30 @@ type FollowUserPayload {
   user: User!
 }
 
+"Which post to add to the bookmarks."
+input BookmarkPostInput {
+  "The post's global id."
+  id: ID!
+}
+
+"The post with the bookmark."
+type BookmarkPostPayload {
+  "The post. Its ` + "`" + `viewerHasBookmarked` + "`" + ` is true."
+  post: Post!
+}
+
+"Which post to remove from the bookmarks."
+input RemoveBookmarkInput {
+  "The post's global id."
+  id: ID!
+}
+
+"The post without the bookmark."
+type RemoveBookmarkPayload {
+  "The post. Its ` + "`" + `viewerHasBookmarked` + "`" + ` is false."
+  post: Post!
+}
+
 "Which user to follow no longer."
 input UnfollowUserInput {
   "The user's global id."
@@ -2868,6 +3047,14 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // childFields_* functions provide shared child field context lookups.
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
+
+func (ec *executionContext) childFields_BookmarkPostPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "post":
+		return ec.fieldContext_BookmarkPostPayload_post(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BookmarkPostPayload", field.Name)
+}
 
 func (ec *executionContext) childFields_Comment(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
@@ -3127,6 +3314,8 @@ func (ec *executionContext) childFields_Post(ctx context.Context, field graphql.
 		return ec.fieldContext_Post_likeCount(ctx, field)
 	case "viewerHasLiked":
 		return ec.fieldContext_Post_viewerHasLiked(ctx, field)
+	case "viewerHasBookmarked":
+		return ec.fieldContext_Post_viewerHasBookmarked(ctx, field)
 	case "viewerCanUpdate":
 		return ec.fieldContext_Post_viewerCanUpdate(ctx, field)
 	case "viewerCanDelete":
@@ -3187,6 +3376,14 @@ func (ec *executionContext) childFields_PublishPostPayload(ctx context.Context, 
 		return ec.fieldContext_PublishPostPayload_postEdge(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PublishPostPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RemoveBookmarkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "post":
+		return ec.fieldContext_RemoveBookmarkPayload_post(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RemoveBookmarkPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SearchConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3331,6 +3528,12 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_posts(ctx, field)
 	case "drafts":
 		return ec.fieldContext_User_drafts(ctx, field)
+	case "home":
+		return ec.fieldContext_User_home(ctx, field)
+	case "likedPosts":
+		return ec.fieldContext_User_likedPosts(ctx, field)
+	case "bookmarks":
+		return ec.fieldContext_User_bookmarks(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
 }
@@ -3473,6 +3676,20 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 
 // region    ***************************** args.gotpl *****************************
 
+func (ec *executionContext) field_Mutation_bookmarkPost_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.BookmarkPostInput, error) {
+			return ec.unmarshalNBookmarkPostInput2bylineᚋgraphᚋmodelᚐBookmarkPostInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createComment_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3605,6 +3822,20 @@ func (ec *executionContext) field_Mutation_publishPost_args(ctx context.Context,
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.PublishPostInput, error) {
 			return ec.unmarshalNPublishPostInput2bylineᚋgraphᚋmodelᚐPublishPostInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_removeBookmark_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RemoveBookmarkInput, error) {
+			return ec.unmarshalNRemoveBookmarkInput2bylineᚋgraphᚋmodelᚐRemoveBookmarkInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4059,6 +4290,28 @@ func (ec *executionContext) field_Tag_posts_args(ctx context.Context, rawArgs ma
 	return args, nil
 }
 
+func (ec *executionContext) field_User_bookmarks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_User_drafts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4104,6 +4357,50 @@ func (ec *executionContext) field_User_followers_args(ctx context.Context, rawAr
 }
 
 func (ec *executionContext) field_User_following_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_User_home_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int32, error) {
+			return ec.unmarshalOInt2ᚖint32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_User_likedPosts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
@@ -4220,6 +4517,38 @@ func (ec *executionContext) field___Type_inputFields_args(ctx context.Context, r
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _BookmarkPostPayload_post(ctx context.Context, field graphql.CollectedField, obj *model.BookmarkPostPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BookmarkPostPayload_post(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Post, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BookmarkPostPayload_post(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BookmarkPostPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
 
 func (ec *executionContext) _Comment_id(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -6215,6 +6544,94 @@ func (ec *executionContext) fieldContext_Mutation_unfollowUser(ctx context.Conte
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_bookmarkPost(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_bookmarkPost(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().BookmarkPost(ctx, fc.Args["input"].(model.BookmarkPostInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BookmarkPostPayload) graphql.Marshaler {
+			return ec.marshalOBookmarkPostPayload2ᚖbylineᚋgraphᚋmodelᚐBookmarkPostPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_bookmarkPost(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BookmarkPostPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_bookmarkPost_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_removeBookmark(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_removeBookmark(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RemoveBookmark(ctx, fc.Args["input"].(model.RemoveBookmarkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RemoveBookmarkPayload) graphql.Marshaler {
+			return ec.marshalORemoveBookmarkPayload2ᚖbylineᚋgraphᚋmodelᚐRemoveBookmarkPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_removeBookmark(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RemoveBookmarkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_removeBookmark_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *model.PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6667,6 +7084,29 @@ func (ec *executionContext) _Post_viewerHasLiked(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Post_viewerHasLiked(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Post", field, true, true, "Boolean")
+}
+
+func (ec *executionContext) _Post_viewerHasBookmarked(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Post_viewerHasBookmarked(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Post().ViewerHasBookmarked(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Post_viewerHasBookmarked(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Post", field, true, true, "Boolean")
 }
 
@@ -7839,6 +8279,38 @@ func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _RemoveBookmarkPayload_post(ctx context.Context, field graphql.CollectedField, obj *model.RemoveBookmarkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RemoveBookmarkPayload_post(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Post, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RemoveBookmarkPayload_post(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RemoveBookmarkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SearchConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.SearchConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8065,6 +8537,38 @@ func (ec *executionContext) _Subscription_postPublished(ctx context.Context, fie
 	)
 }
 func (ec *executionContext) fieldContext_Subscription_postPublished(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Post(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_homePublished(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_homePublished(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Subscription().HomePublished(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_homePublished(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Subscription",
 		Field:      field,
@@ -9096,6 +9600,138 @@ func (ec *executionContext) fieldContext_User_drafts(ctx context.Context, field 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_User_drafts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _User_home(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_home(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.User().Home(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+			return ec.marshalOPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_home(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_User_home_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _User_likedPosts(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_likedPosts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.User().LikedPosts(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+			return ec.marshalOPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_likedPosts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_User_likedPosts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _User_bookmarks(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_User_bookmarks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.User().Bookmarks(ctx, obj, fc.Args["first"].(*int32), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PostConnection) graphql.Marshaler {
+			return ec.marshalOPostConnection2ᚖbylineᚋgraphᚋmodelᚐPostConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_User_bookmarks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "User",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PostConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_User_bookmarks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -10317,6 +10953,48 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputBookmarkPostInput(ctx context.Context, obj any) (model.BookmarkPostInput, error) {
+	var it model.BookmarkPostInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalBookmarkPostInput unmarshals raw into the BookmarkPostInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalBookmarkPostInput(ctx context.Context, raw any) (model.BookmarkPostInput, error) {
+	var out model.BookmarkPostInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "BookmarkPostInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCoverImageInput(ctx context.Context, obj any) (model.CoverImageInput, error) {
 	var it model.CoverImageInput
 	if obj == nil {
@@ -10884,6 +11562,48 @@ func UnmarshalPublishPostInput(ctx context.Context, raw any) (model.PublishPostI
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRemoveBookmarkInput(ctx context.Context, obj any) (model.RemoveBookmarkInput, error) {
+	var it model.RemoveBookmarkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRemoveBookmarkInput unmarshals raw into the RemoveBookmarkInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRemoveBookmarkInput(ctx context.Context, raw any) (model.RemoveBookmarkInput, error) {
+	var out model.RemoveBookmarkInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RemoveBookmarkInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUnfollowUserInput(ctx context.Context, obj any) (model.UnfollowUserInput, error) {
 	var it model.UnfollowUserInput
 	if obj == nil {
@@ -11240,6 +11960,39 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 // endregion ************************** interface.gotpl ***************************
 
 // region    **************************** object.gotpl ****************************
+
+var bookmarkPostPayloadImplementors = []string{"BookmarkPostPayload"}
+
+func (ec *executionContext) _BookmarkPostPayload(ctx context.Context, sel ast.SelectionSet, obj *model.BookmarkPostPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bookmarkPostPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BookmarkPostPayload")
+		case "post":
+			out.Values[i] = ec._BookmarkPostPayload_post(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
 
 var commentImplementors = []string{"Comment", "Node"}
 
@@ -12153,6 +12906,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "bookmarkPost":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_bookmarkPost(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "removeBookmark":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_removeBookmark(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -12312,6 +13079,12 @@ func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Post_viewerHasLiked(ctx, field, obj)
+				})
+		case "viewerHasBookmarked":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Post_viewerHasBookmarked(ctx, field, obj)
 				})
 		case "viewerCanUpdate":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -12673,6 +13446,39 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 	return out
 }
 
+var removeBookmarkPayloadImplementors = []string{"RemoveBookmarkPayload"}
+
+func (ec *executionContext) _RemoveBookmarkPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RemoveBookmarkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, removeBookmarkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RemoveBookmarkPayload")
+		case "post":
+			out.Values[i] = ec._RemoveBookmarkPayload_post(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var searchConnectionImplementors = []string{"SearchConnection"}
 
 func (ec *executionContext) _SearchConnection(ctx context.Context, sel ast.SelectionSet, obj *model.SearchConnection) graphql.Marshaler {
@@ -12807,6 +13613,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	switch fields[0].Name {
 	case "postPublished":
 		return ec._Subscription_postPublished(ctx, fields[0])
+	case "homePublished":
+		return ec._Subscription_homePublished(ctx, fields[0])
 	case "postChanged":
 		return ec._Subscription_postChanged(ctx, fields[0])
 	case "postDeleted":
@@ -13218,6 +14026,24 @@ func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._User_drafts(ctx, field, obj)
+				})
+		case "home":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_home(ctx, field, obj)
+				})
+		case "likedPosts":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_likedPosts(ctx, field, obj)
+				})
+		case "bookmarks":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._User_bookmarks(ctx, field, obj)
 				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -13680,6 +14506,11 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) unmarshalNBookmarkPostInput2bylineᚋgraphᚋmodelᚐBookmarkPostInput(ctx context.Context, v any) (model.BookmarkPostInput, error) {
+	res, err := ec.unmarshalInputBookmarkPostInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -14043,6 +14874,11 @@ func (ec *executionContext) unmarshalNPublishPostInput2bylineᚋgraphᚋmodelᚐ
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNRemoveBookmarkInput2bylineᚋgraphᚋmodelᚐRemoveBookmarkInput(ctx context.Context, v any) (model.RemoveBookmarkInput, error) {
+	res, err := ec.unmarshalInputRemoveBookmarkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNSearchConnection2ᚖbylineᚋgraphᚋmodelᚐSearchConnection(ctx context.Context, sel ast.SelectionSet, v *model.SearchConnection) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "SearchConnection!")
@@ -14395,6 +15231,13 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) marshalOBookmarkPostPayload2ᚖbylineᚋgraphᚋmodelᚐBookmarkPostPayload(ctx context.Context, sel ast.SelectionSet, v *model.BookmarkPostPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BookmarkPostPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -14598,6 +15441,13 @@ func (ec *executionContext) marshalOPublishPostPayload2ᚖbylineᚋgraphᚋmodel
 		return graphql.Null
 	}
 	return ec._PublishPostPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORemoveBookmarkPayload2ᚖbylineᚋgraphᚋmodelᚐRemoveBookmarkPayload(ctx context.Context, sel ast.SelectionSet, v *model.RemoveBookmarkPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RemoveBookmarkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOSearchOrder2ᚖbylineᚋstoreᚐSearchOrder(ctx context.Context, v any) (*store.SearchOrder, error) {

@@ -17,6 +17,18 @@ import (
 	"byline/store/search"
 )
 
+// Which post to add to the bookmarks.
+type BookmarkPostInput struct {
+	// The post's global id.
+	ID string `json:"id"`
+}
+
+// The post with the bookmark.
+type BookmarkPostPayload struct {
+	// The post. Its `viewerHasBookmarked` is true.
+	Post *blog.Post `json:"post"`
+}
+
 // A page of comments.
 type CommentConnection struct {
 	// The number of comments in the whole list: the post's `commentCount`.
@@ -252,6 +264,18 @@ type PublishPostPayload struct {
 	Post *blog.Post `json:"post"`
 	// The post as an edge of its author's `posts`, as of `createPost`.
 	PostEdge *PostEdge `json:"postEdge"`
+}
+
+// Which post to remove from the bookmarks.
+type RemoveBookmarkInput struct {
+	// The post's global id.
+	ID string `json:"id"`
+}
+
+// The post without the bookmark.
+type RemoveBookmarkPayload struct {
+	// The post. Its `viewerHasBookmarked` is false.
+	Post *blog.Post `json:"post"`
 }
 
 // A page of the posts that a search has found.
