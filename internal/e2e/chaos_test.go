@@ -82,7 +82,7 @@ func runChaos(t *testing.T, kills []victim) {
 	for i := range 6 {
 		w := newWriter(t, c, fmt.Sprintf("writer%d", i), rand.New(rand.NewPCG(seed, uint64(i)+1)))
 		w.renameEvery = max(20*time.Second, duration/3) // as often as Byline allows by default
-		w.searches = true
+		w.current = true
 		w.create()
 		writers = append(writers, w)
 	}
@@ -194,6 +194,7 @@ func runChaos(t *testing.T, kills []victim) {
 		w.checkSearches()
 	}
 	checkCounts(writers)
+	checkFollows(writers)
 	checkTags(writers)
 	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind "+
 		"in %d samples, and verified %v after the load stopped",

@@ -26,6 +26,7 @@ type cluster struct {
 	mu        sync.Mutex
 	instances [3]*process // guarded by mu
 	shared    []string    // guarded by mu; posts that all writers comment on and like
+	users     []string    // guarded by mu; users whom all writers follow
 }
 
 func (c *cluster) start(t *testing.T, i int) {
@@ -59,6 +60,18 @@ func (c *cluster) somePost(r *rand.Rand) string {
 	return c.shared[r.IntN(len(c.shared))]
 }
 
+func (c *cluster) join(user string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users = append(c.users, user)
+}
+
+func (c *cluster) someUser(r *rand.Rand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users[r.IntN(len(c.users))]
+}
+
 // writer is a client that writes and records every acknowledged write. After a retry it freezes the item, that is,
 // does not change it again: an earlier attempt may still be in flight.
 type writer struct {
@@ -69,12 +82,13 @@ type writer struct {
 	subject, id, name  string
 	session            string // reads its own writes on every instance
 	frozen             bool   // the name; see writer
-	searches           bool   // step also searches
+	current            bool   // step also searches and follows, which older versions cannot
 	renamed            time.Time
 	renameEvery        time.Duration
 	posts              map[string]*chaosPost
 	comments           map[string]*chaosComment
 	likes              map[string]*chaosLike // by post
+	follows            map[string]*chaosLike // by user
 	operations, number int
 	retries            int
 }
@@ -91,11 +105,12 @@ type chaosComment struct {
 	deleted       bool
 }
 
+// chaosLike is a like or a follow.
 type chaosLike struct{ removed, frozen bool }
 
 func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
 	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{},
-		comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
+		comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}, follows: map[string]*chaosLike{}}
 }
 
 // do sends an operation to one instance after the other until it gets a response. A response with the
@@ -146,16 +161,19 @@ func (w *writer) create() {
 		return
 	}
 	w.id = at(w.t, data, "createUser.user.id").(string)
+	w.c.join(w.id)
 	w.write(true)
 }
 
 // step sends one random operation.
 func (w *writer) step() {
 	switch n := w.random.IntN(100); {
-	case n < 3 && w.searches:
+	case n < 3 && w.current:
 		w.search(w.subject, "RELEVANCE", 20)
-	case n < 40:
+	case n < 34:
 		w.comment()
+	case n < 40 && w.current:
+		w.follow()
 	case n < 65:
 		w.like()
 	case n < 80:
@@ -334,6 +352,25 @@ func (w *writer) unlike() {
 	}
 }
 
+// follow follows some user, or ends the follow.
+func (w *writer) follow() {
+	user := w.c.someUser(w.random)
+	f := w.follows[user]
+	if user == w.id || f != nil && f.frozen {
+		return
+	}
+	if f == nil {
+		f = &chaosLike{removed: true}
+	}
+	mutation := `mutation($user: ID!) { followUser(input: {id: $user}) { user { viewerFollows } } }`
+	if !f.removed {
+		mutation = `mutation($user: ID!) { unfollowUser(input: {id: $user}) { user { viewerFollows } } }`
+	}
+	if _, refused, again := w.do(mutation, map[string]any{"user": user}, ""); !refused {
+		w.follows[user] = &chaosLike{removed: !f.removed, frozen: again}
+	}
+}
+
 func (w *writer) rename() {
 	if w.frozen || time.Since(w.renamed) < w.renameEvery {
 		return
@@ -367,6 +404,37 @@ func (w *writer) checkStored() {
 	for post, l := range w.likes {
 		if got := find(liked[post], "viewerHasLiked"); got != !l.removed {
 			w.t.Errorf("%s's like of %s exists: %v, should be %+v", w.subject, post, got, *l)
+		}
+	}
+}
+
+// checkFollows compares the follows that were acknowledged with the follows and counts of all users.
+func checkFollows(writers []*writer) {
+	followers, following := map[string]int{}, map[string]int{}
+	for _, w := range writers {
+		for user, f := range w.follows {
+			if !f.removed {
+				followers[user]++
+				following[w.id]++
+			}
+		}
+	}
+	for _, w := range writers {
+		for _, of := range writers {
+			data, _, _ := w.do(`query($id: ID!) { user(id: $id) { viewerFollows followerCount followingCount
+				followers(first: 100) { edges { node { id } } } following(first: 100) { edges { node { id } } } } }`,
+				map[string]any{"id": of.id}, "")
+			f := w.follows[of.id]
+			if got, want := find(data, "user.viewerFollows"), f != nil && !f.removed; got != want {
+				w.t.Errorf("%s follows %s: %v, should be %v", w.subject, of.subject, got, want)
+			}
+			for list, want := range map[string]int{"followers": followers[of.id], "following": following[of.id]} {
+				users, _ := find(data, "user."+list+".edges").([]any)
+				count := find(data, "user."+strings.TrimSuffix(list, "s")+"Count")
+				if count != float64(want) || len(users) != want {
+					w.t.Errorf("%s of %s: count %v and %d users, should be %d", list, of.subject, count, len(users), want)
+				}
+			}
 		}
 	}
 }
