@@ -68,8 +68,8 @@ func (f *followView) run(ctx context.Context) error {
 	}
 }
 
-// writeFresh writes the view of a follow that this process has just written. One at the first revision probably has
-// none.
+// writeFresh writes the view of a follow that this process has just written. At the first revision there is no view yet,
+// as a rule: then it is not read first.
 func (f *followView) writeFresh(ctx context.Context, item *blog.FollowItem) error {
 	have := &storedFollow{}
 	if item.Revision > 1 {
