@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -71,9 +72,9 @@ func frequentPairs(texts []string, n int) (pairs []string) {
 	return pairs[:min(n, len(pairs))]
 }
 
-// TestPeer_PostgreSQL compares the most frequent searches with PostgreSQL's, and prints the time and the bytes of
-// loading the texts, with and without the full-text index. It needs BYLINE_TEST_POSTGRES, the number of texts, and psql
-// with the environment of a server: .ci/peersearch.
+// TestPeer_PostgreSQL compares the most frequent searches with PostgreSQL's, and their charges with what is predicted. It
+// prints the time and the bytes of loading the texts, with and without the full-text index. It needs
+// BYLINE_TEST_POSTGRES, the number of texts, and psql with the environment of a server: .ci/peersearch.
 func TestPeer_PostgreSQL(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("BYLINE_TEST_POSTGRES"))
 	if err != nil {
@@ -87,22 +88,33 @@ func TestPeer_PostgreSQL(t *testing.T) {
 	searcher := loadEngine(t, texts, true)
 	var ours []time.Duration
 	found := map[string]bool{}
+	worst, most := 0.0, 0.0 // error of a prediction, and charge
 	for round := range repeats + 1 {
 		for _, pair := range pairs {
 			q, err := search.Parse("test", pair)
 			if err != nil {
 				t.Fatal(err)
 			}
+			decades, charged := []string{"2020s"}, 0.0
+			ctx := cosmos.WithRecorder(t.Context(), func(_ context.Context, o *cosmos.Operation) { charged += o.RU })
 			began := time.Now()
-			hits, err := searcher.Relevant(t.Context(), q, search.Filter{}, []string{"2020s"}, 21)
+			hits, err := searcher.Relevant(ctx, q, search.Filter{}, decades, 21)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if found[pair] = len(hits) == 21; round > 0 { // the first one reads the statistics
 				ours = append(ours, time.Since(began))
 			}
+			if round == 1 {
+				predicted, known := searcher.RU(q, decades, false, 21)
+				worst = max(worst, math.Abs(predicted/charged-1))
+				if most = max(most, charged); !known || worst > .2 {
+					t.Errorf("%s: predicted %.1f RU, charged %.1f", pair, predicted, charged)
+				}
+			}
 		}
 	}
+	t.Logf("a search costs at most %.1f RU, predicted with an error of at most %.0f%%", most, worst*100)
 	theirs := loadAndQueryPostgres(t, texts, pairs, repeats)
 	for _, pair := range pairs {
 		if n >= 10_000 && !found[pair] {
