@@ -61,6 +61,9 @@ const (
 	TypeFollower  = "follower"  // in the partition of the author
 	TypeFollowing = "following" // in the partition of the follower
 
+	TypeBookmark = "bookmark" // in the partition of the reader, as TypeLiked
+	TypeLiked    = "liked"    // the view of a like
+
 	// Of tombstones, so that no list of posts or comments meets them. Decoded, a tombstone has the type of what was
 	// deleted, and is Deleted.
 	TypeDeletedPost    = deletedPrefix + "Post"

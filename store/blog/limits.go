@@ -23,6 +23,9 @@ const (
 	MaxFollowers = 4_000_000 // of an author
 )
 
+// MaxBookmarks is the most bookmarks of a user. Bookmarks that are created at the same time may exceed it.
+const MaxBookmarks = 10_000
+
 // ExcerptLength is the most characters of an excerpt.
 const ExcerptLength = 280
 
