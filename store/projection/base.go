@@ -140,6 +140,7 @@ const (
 
 	Follower    Kind = "follower"     // the byline of a follower, or a follow without its users
 	Following   Kind = "following"    // a follow in the partition of the follower
+	Liked       Kind = "liked post"   // a like in the partition of its user
 	FollowCount Kind = "follow count" // of followers, or of followed authors, on a user
 
 	TimelineEntry Kind = "timeline entry" // of a post, in a month of a timeline

@@ -235,33 +235,31 @@ func (b *bylineView) setByline(ctx context.Context, item blog.Authored, byline b
 	return nil
 }
 
-// project compares the byline on every changed item with the author's current one. They
-// differ on items that were written before a change of it and arrived after its job.
-func (b *bylineView) project(ctx context.Context, c postChanges) error {
+// authors reads the authors of items.
+func (b *bylineView) authors(ctx context.Context, items []blog.Authored) (map[string]*blog.User, error) {
 	var ids []string
-	seen := map[string]bool{}
-	for _, item := range c.authored {
-		if !seen[item.UserID] {
-			seen[item.UserID] = true
+	authors := map[string]*blog.User{}
+	for _, item := range items {
+		if _, ok := authors[item.UserID]; !ok {
+			authors[item.UserID] = nil
 			ids = append(ids, item.UserID)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
 	users, err := stored.ReadUsers(ctx, b.users, ids, b.decodeAnyUser)
-	if err != nil {
-		return err
-	}
-	current := map[string]blog.Byline{}
 	for _, u := range users {
-		if u != nil && u.Username != "" {
-			current[u.UserID] = u.Byline
+		if u != nil {
+			authors[u.UserID] = u
 		}
 	}
+	return authors, err
+}
+
+// project compares the byline on every changed item with the author's current one. They
+// differ on items that were written before a change of it and arrived after its job.
+func (b *bylineView) project(ctx context.Context, c postChanges) error {
 	for _, item := range c.authored {
-		if byline, ok := current[item.UserID]; ok && byline != item.Byline {
-			err := b.setByline(ctx, item, byline)
+		if u := c.authors[item.UserID]; u != nil && u.Username != "" && u.Byline != item.Byline {
+			err := b.setByline(ctx, item, u.Byline)
 			if refused(err) {
 				b.skipID(blog.PostsContainer, item.ID, err)
 			} else if err != nil {

@@ -359,18 +359,6 @@ func (f *followView) remove(ctx context.Context, have *storedFollow, count strin
 	return cmp.Or(err, r.Err())
 }
 
-// userState is stateOf, but a user whom a replica does not have may be a new one.
-func (f *followView) userState(ctx context.Context, id string) (userState, error) {
-	state, err := f.stateOf(ctx, id)
-	if state != noUser || err != nil || !blog.ValidID(id) {
-		return state, err
-	}
-	if raw, err := f.users.ReadPrimary(ctx, stored.Key(id, id)); raw == nil || err != nil {
-		return noUser, stored.Error("verify", err)
-	}
-	return liveUser, nil
-}
-
 // followerView is the view of the bylines of followers in the partitions of authors.
 type followerView struct{ *followView }
 

@@ -113,6 +113,18 @@ func (b *base) stateOf(ctx context.Context, id string) (userState, error) {
 	return liveUser, nil
 }
 
+// userState is stateOf, but a user whom a replica does not have may be a new one.
+func (b *base) userState(ctx context.Context, id string) (userState, error) {
+	state, err := b.stateOf(ctx, id)
+	if state != noUser || err != nil || !blog.ValidID(id) {
+		return state, err
+	}
+	if raw, err := b.users.ReadPrimary(ctx, stored.Key(id, id)); raw == nil || err != nil {
+		return noUser, stored.Error("verify", err)
+	}
+	return liveUser, nil
+}
+
 // hasJob reports whether a job exists.
 func (b *base) hasJob(ctx context.Context, kind, subject string) (bool, error) {
 	id := kind + "." + subject

@@ -22,8 +22,10 @@ type processors struct {
 	*base
 	registry   *registry
 	usernames  *usernameView
+	bylines    *bylineView
 	feedEnd    *feedEnd
 	follows    *followView
+	likes      *likedView
 	files      *fileDeletions
 	checked    *lru.Cache[string, int64] // the last revisions of users whose reservations were right
 	postChange changefeed.Signal         // set by UpdateViews: a post has changed, not only its counts
@@ -103,6 +105,7 @@ func (p *processors) run(ctx context.Context) error {
 	}
 	g.Go(func() error { return p.jobs.Run(ctx) })
 	g.Go(func() error { return p.follows.run(cosmos.WithPattern(ctx, ProjectUsers)) })
+	g.Go(func() error { return p.likes.run(cosmos.WithPattern(ctx, ProjectPosts)) })
 	g.Go(func() error { return p.files.run(cosmos.WithPattern(ctx, Jobs)) })
 	p.metrics.running.Store(&running)
 	defer p.metrics.running.CompareAndSwap(&running, nil)
@@ -205,9 +208,22 @@ func (p *processors) handlePosts(ctx context.Context, items [][]byte) error {
 			}
 			c.posts[post.ID] = post
 		}
-		if !item.Deleted {
-			c.authored = append(c.authored, item)
+		if item.Deleted {
+			continue
 		}
+		if item.Type == blog.TypeLike {
+			var like changedLike
+			if err := blog.Unmarshal(raw, &like, blog.Lenient); err != nil {
+				p.skip(blog.PostsContainer, raw, err)
+				continue
+			}
+			c.likes = append(c.likes, like)
+		}
+		c.authored = append(c.authored, item)
+	}
+	var err error
+	if c.authors, err = p.bylines.authors(ctx, c.authored); err != nil {
+		return err
 	}
 	deleted := map[string]int64{} // revisions
 	for _, post := range c.posts {
@@ -332,7 +348,7 @@ func (p *processors) renamedRecently(u blog.UserItem) bool {
 	return false
 }
 
-// suspectOf returns the possible differences of a replayed summary, reservation or follow.
+// suspectOf returns the possible differences of a replayed summary, reservation, follow or liked post.
 func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	switch e.Type {
 	case blog.TypePost:
@@ -348,6 +364,10 @@ func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	case blog.TypeFollowing:
 		if f, err := blog.DecodeFollow("rebuild", raw); err == nil {
 			return []Difference{{Kind: Following, Partition: f.UserID, ID: f.ID}}
+		}
+	case blog.TypeLiked:
+		if s, err := blog.DecodeSaved("rebuild", raw); err == nil {
+			return []Difference{{Kind: Liked, Partition: s.UserID, ID: s.ID}}
 		}
 	case blog.TypeUsername:
 		if r, ok, err := blog.Decode[username.Reservation]("rebuild", blog.TypeUsername, raw); ok && err == nil {

@@ -49,6 +49,14 @@ type replayer interface {
 type postChanges struct {
 	posts    map[string]*blog.Post // the last change of each post, tombstones included
 	authored []blog.Authored       // posts, comments and likes that are not deleted
+	authors  map[string]*blog.User // of these, by id; without a name of a malformed user
+	likes    []changedLike         // of these
+}
+
+// changedLike is a like as the change feed has it.
+type changedLike struct {
+	blog.LikeItem
+	Written int64 `json:"_ts"` // seconds
 }
 
 // registry has all views. New sets them: some views use the registry.

@@ -26,6 +26,7 @@ type scan struct {
 	summaries    map[summaryKey]string // digests
 	wrongBylines []cosmos.Key          // of items with another byline than their author
 	follows      followScan
+	likes        likeScan
 }
 
 // postScan is what a scan has read of a post.
@@ -51,6 +52,7 @@ type summaryKey struct{ author, post string }
 func newScan(b *base, progress func(done, total int)) *scan {
 	return &scan{base: b, progress: progress, users: map[string]blog.Byline{}, reservations: map[string]string{},
 		released: map[string]bool{}, posts: map[string]*postScan{}, summaries: map[summaryKey]string{},
+		likes:   likeScan{},
 		follows: followScan{half: map[followKey]int64{}, uncounted: map[string]followCounts{}}}
 }
 
@@ -103,6 +105,10 @@ func (s *scan) readUsers(ctx context.Context) error {
 				if r.TTL > 0 {
 					s.released[r.ID] = true
 				}
+			}
+		case blog.TypeLiked:
+			if item, err := blog.DecodeSaved(op, raw); err == nil {
+				s.likes.add(item.PostID, item.UserID, item.SavedAt)
 			}
 		case blog.TypePost:
 			if item, _, err := blog.Decode[blog.SummaryItem](op, blog.TypePost, raw); err == nil {
@@ -214,6 +220,9 @@ func (s *scan) readPosts(ctx context.Context) error {
 			post.comments--
 		case item.Type == blog.TypeLike:
 			post.likes--
+			if like, err := blog.DecodeLike(op, raw); err == nil && like != nil {
+				s.likes.add(like.PostID, like.UserID, like.CreatedAt)
+			}
 		}
 		if b := s.users[item.UserID]; b.Username != "" && !item.Deleted && b != item.Byline {
 			s.wrongBylines = append(s.wrongBylines, stored.Key(item.PostID, item.ID))

@@ -34,6 +34,7 @@ type Views struct {
 	feed          *feedView
 	usernames     *usernameView
 	follows       *followView
+	likes         *likedView
 	files         *fileDeletions
 	postDeletions *postDeletions
 	userDeletions *userDeletionView
@@ -61,16 +62,17 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	v.feed = &feedView{b, v.summaries, v.partitions, v.feedEnd}
 	v.usernames = &usernameView{b, &username.Names{Users: b.users, Clock: o.Clock, Logger: o.Logger}, v.registry}
 	v.follows = newFollowView(b)
+	v.likes = newLikedView(b)
 	v.files = &fileDeletions{b}
 	v.postDeletions = &postDeletions{b, v.timelines.entries, v.files}
 	v.userDeletions = &userDeletionView{b, s, v.partitions, v.feedEnd, v.registry}
 	checked, _ := lru.New[string, int64](maxVersions) // fails only for sizes below 1
-	v.processors = &processors{base: b, checked: checked, registry: v.registry, usernames: v.usernames, feedEnd: v.feedEnd,
-		follows: v.follows, files: v.files}
+	v.processors = &processors{base: b, checked: checked, registry: v.registry, usernames: v.usernames, bylines: v.bylines, feedEnd: v.feedEnd,
+		follows: v.follows, likes: v.likes, files: v.files}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
 		&countView{b}, &textView{b}, v.search, v.usernames, &followCountView{b}, &followerView{v.follows}, v.follows,
-		v.userDeletions}
+		v.likes, v.userDeletions}
 	b.jobs, err = jobs.New(b.leases,
 		jobs.Options{Owner: o.Instance, Kinds: v.jobWork(), RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock,
 			Logger: o.Logger, Metrics: account.Registerer(),
@@ -128,6 +130,10 @@ func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
 // UpdateFollowing has Run write the view of a follow that was just written, given the author's item or its tombstone: a
 // moment later, so that the writer need not wait.
 func (v *Views) UpdateFollowing(item *blog.FollowItem) { v.follows.update(item) }
+
+// Unsave has Run delete the view of a like that has ended, or a bookmark whose post was deleted: some seconds later, and
+// only if it is left without like or post.
+func (v *Views) Unsave(item blog.SavedItem) { v.likes.unsave(item) }
 
 // Edit is what an edit has changed of a post.
 type Edit struct{ Tags, Texts bool } // Texts: the title or the content
