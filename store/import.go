@@ -27,7 +27,7 @@ type importer struct {
 }
 
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
-// dates, and the posts' summaries in the user's partition, entries in timelines and search items. Call ImportFeed
+// dates, and the posts' summaries in the user's partition, entries in timelines, search items and views of likes. Call ImportFeed
 // afterwards.
 //
 // The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
@@ -45,6 +45,7 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 		}
 	}
 	var posts []*blog.Post
+	liked := map[string][][]byte{} // by user
 	items := [][]byte{
 		blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.UserID, User: *u})}
 	for t := range threads {
@@ -63,6 +64,9 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 			}
 		}
 		posts = append(posts, t.Post)
+		for _, l := range t.Likes {
+			liked[l.UserID] = append(liked[l.UserID], blog.Encode(l.Liked()))
+		}
 		items = append(items, blog.Encode(t.Post.Summary()))
 	}
 	oneByOne := reservation != nil // the user exists without these posts
@@ -87,6 +91,9 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 	if err := i.views.ProjectSearch(ctx, posts...); err != nil {
 		return err
 	}
+	if err := i.importLiked(ctx, liked); err != nil {
+		return err
+	}
 	if have, err := stored.ReadUser(ctx, "import user", i.users, u.UserID); err != nil || have != nil &&
 		have.Username != u.Username {
 		return err // renamed since
@@ -107,6 +114,27 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 		}
 	}
 	return stored.Error(op, err)
+}
+
+// importLiked creates the views of likes in the partitions of their users.
+func (i *importer) importLiked(ctx context.Context, byUser map[string][][]byte) error {
+	for userID, items := range byUser {
+		exists, conflict, err := i.users.CreateAll(ctx, userID, items)
+		if exists || conflict { // some were created before
+			for _, item := range items {
+				if err = i.users.Create(ctx, userID, item); cosmos.HasStatus(err, http.StatusConflict) {
+					err = nil
+				}
+				if err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return stored.Error("import likes", err)
+		}
+	}
+	return nil
 }
 
 // items returns the items of the post's partition.

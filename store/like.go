@@ -117,8 +117,8 @@ func (s *likeStore) firstLike(ctx context.Context, op string, item blog.LikeItem
 }
 
 // UnlikePost removes a like: one transactional batch deletes it and decrements the count.
-// Without a like nothing changes. A like needs no tombstone, since no view has a copy of it.
-// It returns the updated post. NotFound if the post does not exist.
+// Without a like nothing changes. A like needs no tombstone: lists hide its view, which this process deletes a moment
+// later. It returns the updated post. NotFound if the post does not exist.
 func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blog.Post, error) {
 	const op = "unlike post"
 	ctx = s.account.Begin(ctx, UnlikePost)
@@ -136,6 +136,7 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 		like, likeErr := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
 			s.shown.noteCounts(ctx, post)
+			s.unsave(userID, postID)
 			return post, nil
 		}
 	}
@@ -156,5 +157,12 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 	case r.Failed >= 0:
 		return nil, stored.Error(op, r.Err())
 	}
+	s.unsave(userID, postID)
 	return s.counted.writtenPost(ctx, op, r.Items[1])
+}
+
+// unsave has the view of a like deleted that has ended.
+func (s *likeStore) unsave(userID, postID string) {
+	l := blog.Like{PostID: postID, Byline: blog.Byline{UserID: userID}}
+	s.views.Unsave(l.Liked())
 }

@@ -100,9 +100,17 @@ func (l *list[T]) read(
 ) error {
 	query := l.query(partition, order, after)
 	query.PageSize = int32(first + 1) // the extra item tells whether more follow
+	rounds := 0
 	for body, err := range l.container.QueryBodies(ctx, query) {
 		if err != nil {
 			return stored.Error(l.op, err)
+		}
+		if rounds++; rounds > maxRounds && l.filter != nil {
+			if len(to.Items) == 0 {
+				return manyDeletions(l.op)
+			}
+			to.More = true
+			return nil
 		}
 		room := first - len(to.Items)
 		limit, hides := room+1, l.deletions.Any() || l.filter != nil

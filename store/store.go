@@ -28,6 +28,7 @@ type Store struct {
 	commentStore
 	likeStore
 	followStore
+	savedStore
 	timelineStore
 	searchStore
 	fileStore
@@ -53,6 +54,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.followStore = followStore{b, authors, &s.userStore}
+	s.savedStore = newSavedStore(b, authors)
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
 	s.fileStore = fileStore{b, authors}
