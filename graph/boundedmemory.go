@@ -156,6 +156,10 @@ func writtenID(payload any) string {
 		return likeGlobalID(p.Like)
 	case *model.UnlikePostPayload:
 		return postGlobalID(p.Post.ID)
+	case *model.BookmarkPostPayload:
+		return postGlobalID(p.Post.ID)
+	case *model.RemoveBookmarkPayload:
+		return postGlobalID(p.Post.ID)
 	case *model.FollowUserPayload:
 		return userGlobalID(p.User.UserID)
 	case *model.UnfollowUserPayload:

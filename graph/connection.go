@@ -144,6 +144,24 @@ func (r *Resolver) draftPage(ctx context.Context, userID string, p store.Paging)
 	})
 }
 
+// bookmarkPage is a page of the viewer's bookmarks. The key of its memo differs from every user's id.
+func (r *Resolver) bookmarkPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"bookmarks:" + userID, p}, func() (*store.Page[*blog.Post], error) {
+		read := func() (*store.Page[*blog.Post], error) { return r.store.Bookmarks(ctx, userID, p) }
+		return readPage(read, l.expectPosts())
+	})
+}
+
+// likedPostPage is a page of the posts that the viewer likes. The key of its memo differs from every user's id.
+func (r *Resolver) likedPostPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"liked:" + userID, p}, func() (*store.Page[*blog.Post], error) {
+		read := func() (*store.Page[*blog.Post], error) { return r.store.LikedPosts(ctx, userID, p) }
+		return readPage(read, l.expectPosts())
+	})
+}
+
 // feedPage is a page of the feed, which has no parent.
 func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
@@ -238,10 +256,12 @@ func (l *loaders) expectUsers() func(ids func() []string) {
 
 // expectFrom is expectPosts, given what loads truncated posts.
 func (l *loaders) expectFrom(posts *loader[string, *blog.Post]) func([]*blog.Post) {
-	users, liked, whole := l.expectUsers(), l.liked.expect(), posts.expect()
+	users, liked, bookmarked, whole := l.expectUsers(), l.liked.expect(), l.bookmarked.expect(), posts.expect()
 	return func(posts []*blog.Post) {
+		ids := func() []string { return keysOf(posts, func(p *blog.Post) string { return p.ID }) }
 		users(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.UserID }) })
-		liked(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.ID }) })
+		liked(ids)
+		bookmarked(ids)
 		whole(func() []string {
 			return keysOf(posts, func(p *blog.Post) string {
 				if !p.Truncated {

@@ -31,6 +31,8 @@ type loaders struct {
 	liked    *loader[string, bool] // by post: whether the viewer likes it
 	follows  *loader[string, bool] // by user: whether the viewer follows them
 
+	bookmarked *loader[string, bool] // by post: whether the viewer has bookmarked it
+
 	postCounts *loader[string, int32] // by user
 
 	written atomic.Pointer[blog.Post] // of a mutation's payload, possibly truncated; nil: none
@@ -70,6 +72,9 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 		})),
 		follows: newLoader(ctx, traced(t, "load follows", func(ctx context.Context, users []string) ([]bool, error) {
 			return s.Follows(ctx, viewerID(ctx), users)
+		})),
+		bookmarked: newLoader(ctx, traced(t, "load bookmarks", func(ctx context.Context, posts []string) ([]bool, error) {
+			return s.Bookmarked(ctx, viewerID(ctx), posts)
 		})),
 		postCounts: newLoader(ctx, traced(t, "load post counts", byPointReads(s.PostCount))),
 	}

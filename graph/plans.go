@@ -199,6 +199,34 @@ func (s planReads) DraftCount(ctx context.Context, userID string) (int32, error)
 	return s.store.DraftCount(ctx, userID)
 }
 
+func (s planReads) Bookmarks(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	if !s.isViewer(ctx, userID) {
+		return nil, nil
+	}
+	return s.bookmarkPage(ctx, userID, p)
+}
+
+func (s planReads) BookmarkCount(ctx context.Context, userID string) (int32, error) {
+	if !s.isViewer(ctx, userID) {
+		return 0, nil
+	}
+	return s.store.BookmarkCount(ctx, userID)
+}
+
+func (s planReads) LikedPosts(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	if !s.isViewer(ctx, userID) {
+		return nil, nil
+	}
+	return s.likedPostPage(ctx, userID, p)
+}
+
+func (s planReads) LikedCount(ctx context.Context, userID string) (int32, error) {
+	if !s.isViewer(ctx, userID) {
+		return 0, nil
+	}
+	return s.store.LikedCount(ctx, userID)
+}
+
 func (s planReads) TopTags(ctx context.Context, first int) ([]*store.Tag, error) {
 	return s.store.TopTags(ctx, first)
 }
@@ -253,18 +281,28 @@ func (planReads) ViewerFollows(ctx context.Context, userID string) (*bool, error
 // Texts implements plan.Source.
 func (s planReads) Texts(ctx context.Context) plan.Texts { return s.texts(ctx) }
 
-// Liked implements plan.Source: nil for an anonymous viewer.
+// Liked implements plan.Source.
 func (s planReads) Liked(ctx context.Context, posts []string) (map[string]bool, error) {
+	return marked(ctx, loadersOf(ctx).liked, posts)
+}
+
+// Bookmarked implements plan.Source.
+func (s planReads) Bookmarked(ctx context.Context, posts []string) (map[string]bool, error) {
+	return marked(ctx, loadersOf(ctx).bookmarked, posts)
+}
+
+// marked returns which of the posts the viewer has marked, given what loads it; nil for an anonymous viewer.
+func marked(ctx context.Context, marks *loader[string, bool], posts []string) (map[string]bool, error) {
 	if viewerID(ctx) == "" {
 		return nil, nil
 	}
-	liked, err := loadersOf(ctx).liked.loadMany(ctx, posts)
+	loaded, err := marks.loadMany(ctx, posts)
 	if err != nil {
 		return nil, err
 	}
 	all := make(map[string]bool, len(posts))
 	for i, id := range posts {
-		all[id] = liked[i]
+		all[id] = loaded[i]
 	}
 	return all, nil
 }

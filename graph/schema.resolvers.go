@@ -303,11 +303,29 @@ func (r *mutationResolver) UnfollowUser(ctx context.Context, input model.Unfollo
 }
 
 func (r *mutationResolver) BookmarkPost(ctx context.Context, input model.BookmarkPostInput) (*model.BookmarkPostPayload, error) {
-	panic(fmt.Errorf("not implemented: BookmarkPost - bookmarkPost"))
+	postID, err := parseIDOf(globalid.Post, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.BookmarkPost(ctx, viewerID(ctx), postID)
+	if err != nil {
+		return nil, err
+	}
+	loadersOf(ctx).bookmarked.prime(postID, true)
+	return &model.BookmarkPostPayload{Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) RemoveBookmark(ctx context.Context, input model.RemoveBookmarkInput) (*model.RemoveBookmarkPayload, error) {
-	panic(fmt.Errorf("not implemented: RemoveBookmark - removeBookmark"))
+	postID, err := parseIDOf(globalid.Post, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.RemoveBookmark(ctx, viewerID(ctx), postID)
+	if err != nil {
+		return nil, err
+	}
+	loadersOf(ctx).bookmarked.prime(postID, false)
+	return &model.RemoveBookmarkPayload{Post: primePost(ctx, post)}, nil
 }
 
 func (r *postResolver) ID(ctx context.Context, obj *blog.Post) (string, error) {
@@ -374,7 +392,14 @@ func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*boo
 }
 
 func (r *postResolver) ViewerHasBookmarked(ctx context.Context, obj *blog.Post) (*bool, error) {
-	panic(fmt.Errorf("not implemented: ViewerHasBookmarked - viewerHasBookmarked"))
+	if viewerID(ctx) == "" {
+		return nil, nil
+	}
+	bookmarked, err := loadersOf(ctx).bookmarked.load(ctx, obj.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &bookmarked, nil
 }
 
 func (r *postResolver) ViewerCanUpdate(ctx context.Context, obj *blog.Post) (bool, error) {
@@ -697,11 +722,29 @@ func (r *userResolver) Home(ctx context.Context, obj *names.User, first *int32, 
 }
 
 func (r *userResolver) LikedPosts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
-	panic(fmt.Errorf("not implemented: LikedPosts - likedPosts"))
+	if obj.UserID != viewerID(ctx) {
+		return nil, nil
+	}
+	page, err := r.likedPostPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page, func(ctx context.Context) (int32, error) {
+		return r.store.LikedCount(ctx, obj.UserID)
+	}), nil
 }
 
 func (r *userResolver) Bookmarks(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
-	panic(fmt.Errorf("not implemented: Bookmarks - bookmarks"))
+	if obj.UserID != viewerID(ctx) {
+		return nil, nil
+	}
+	page, err := r.bookmarkPage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page, func(ctx context.Context) (int32, error) {
+		return r.store.BookmarkCount(ctx, obj.UserID)
+	}), nil
 }
 
 func (r *userConnectionResolver) TotalCount(ctx context.Context, obj *model.UserConnection) (*int32, error) {

@@ -255,7 +255,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 				w.work = clamp(w.work + cost.ru)
 			}
 		}
-	case (p.Batch == &fields.Liked || p.Batch == &fields.Follows) && !w.signedIn:
+	case (p.Batch == &fields.Liked || p.Batch == &fields.Follows || p.Batch == &fields.Bookmarked) && !w.signedIn:
 	case p.Batch != nil:
 		w.charge(cost, 0, 0)
 		w.load(cost, p.Batch, t.keys(p.Keys))
@@ -403,6 +403,9 @@ func (w *costWalk) isReference(f *ast.Field) bool {
 	return w.soleList(f.SelectionSet, &list, map[*ast.FragmentDefinition]bool{}) && list != ""
 }
 
+// soleLists are the lists that prove that their object exists.
+var soleLists = []string{"comments", "likes", "posts"}
+
 // soleList reports whether a set selects nothing but the id and one list without its totalCount, and sets list to its
 // alias.
 func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.FragmentDefinition]bool) bool {
@@ -412,7 +415,7 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		case *ast.Field:
 			switch {
 			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
-			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, s.Name == "drafts", s.Name == "followers", s.Name == "following",
+			case !slices.Contains(soleLists, s.Name),
 				*list != "" && *list != s.Alias, w.hasTotal(s.SelectionSet, map[*ast.FragmentDefinition]bool{}):
 				return false
 			default:

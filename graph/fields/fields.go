@@ -88,6 +88,8 @@ var (
 	Liked = Batch{One: 1, Each: 2.25, Key: .01}
 
 	Follows = Batch{One: 1, Each: 2.25, Key: .0135}
+
+	Bookmarked = Batch{One: 1, Each: 2.25, Key: .0135}
 )
 
 // Of returns the charge of reading the given number of keys.

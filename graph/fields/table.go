@@ -68,6 +68,12 @@ var (
 	}
 )
 
+// ofViewer is the totalCount of a list of the viewer's own.
+var ofViewer = Field{
+	Price:  Price{Each: 2.3},
+	Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Viewer}}},
+}
+
 // totals describes PostConnection.totalCount, by the list.
 var totals = map[string]Field{
 	"Query.feed": {
@@ -81,10 +87,9 @@ var totals = map[string]Field{
 		Access: Access{store.MonthCount, []Request{{cosmos.KindPointRead, "feed", Month}}},
 	},
 	"Tag.posts": {}, // the tag has it
-	"User.drafts": {
-		Price:  Price{Each: 2.3},
-		Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Viewer}}},
-	},
+	"User.drafts":     ofViewer,
+	"User.bookmarks":  ofViewer,
+	"User.likedPosts": ofViewer,
 }
 
 // TotalOf describes the totalCount of a list of posts: a field of a type.
@@ -178,6 +183,18 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price:  Price{Each: 2.34, Item: .11},
 			Access: Access{store.Drafts, []Request{{cosmos.KindQuery, "users", Viewer}}},
 		},
+		"bookmarks": {
+			Price: Price{Each: 4.65, Item: .12},
+			Access: Access{store.Bookmarks, []Request{
+				{cosmos.KindQuery, "users", Viewer}, {cosmos.KindReadMany, "posts", EachPost},
+			}},
+		},
+		"likedPosts": { // and the likes
+			Price: Price{Each: 4.65, Item: .13},
+			Access: Access{store.LikedPosts, []Request{
+				{cosmos.KindQuery, "users", Viewer}, {cosmos.KindReadMany, "posts", EachPost},
+			}},
+		},
 		"postCount": {
 			Price:  Price{Each: 2.3},
 			Access: Access{store.PostCount, []Request{{cosmos.KindQuery, "users", Object}}},
@@ -241,6 +258,10 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"viewerHasLiked": {
 			Price:  Price{Batch: &Liked, Keys: PerObject},
 			Access: Access{store.ManyLikes, []Request{{cosmos.KindReadMany, "posts", Object}}},
+		},
+		"viewerHasBookmarked": {
+			Price:  Price{Batch: &Bookmarked, Keys: PerObject},
+			Access: Access{store.ManyBookmarks, []Request{{cosmos.KindReadMany, "users", Viewer}}},
 		},
 		"contentHtml": {
 			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: blog.MaxContent * HTMLBytes,
@@ -365,6 +386,20 @@ var Table = withPostTexts(map[string]map[string]Field{
 			Price: Price{Each: 18.7}, Rule: []Relation{Self},
 			Later:  Later{Each: 23.5},
 			Access: Access{store.UnlikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
+		},
+		"bookmarkPost": {
+			Price: Price{Each: 9.4}, Rule: []Relation{Anyone},
+			Later: Later{Each: 2},
+			Access: Access{store.BookmarkPost, []Request{
+				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindQuery, "users", Viewer}, // now and then
+				{cosmos.KindCreate, "users", Viewer},
+			}},
+		},
+		"removeBookmark": {
+			Price: Price{Each: 7}, Rule: []Relation{Self},
+			Access: Access{store.RemoveBookmark, []Request{
+				{cosmos.KindDelete, "users", Viewer}, {cosmos.KindPointRead, "posts", "input.id"},
+			}},
 		},
 		"followUser": {
 			Price: Price{Each: 17.2}, Rule: []Relation{Anyone},

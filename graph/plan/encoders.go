@@ -207,6 +207,16 @@ var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline },
 		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 			return s.UserDrafts(ctx, u.UserID, p)
 		}, func(ctx context.Context, s Source, u *names.User) (int32, error) { return s.DraftCount(ctx, u.UserID) }),
+	"bookmarks": listField("Post", postFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
+			return s.Bookmarks(ctx, u.UserID, p)
+		}, func(ctx context.Context, s Source, u *names.User) (int32, error) {
+			return s.BookmarkCount(ctx, u.UserID)
+		}),
+	"likedPosts": listField("Post", postFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
+			return s.LikedPosts(ctx, u.UserID, p)
+		}, func(ctx context.Context, s Source, u *names.User) (int32, error) { return s.LikedCount(ctx, u.UserID) }),
 	"postCount": func(c *compiler, _ graphql.CollectedField) encoder[*names.User] {
 		count := c.count("User.postCount", c.path, func(ctx context.Context, s Source, user any) (int32, error) {
 			return countOfPosts(ctx, s, user.(*names.User))
@@ -288,12 +298,11 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.liked = strings.Join(c.path, ".")
-		return func(dst []byte, d *planData, p *blog.Post) []byte {
-			if d.liked == nil {
-				return append(dst, "null"...)
-			}
-			return strconv.AppendBool(dst, d.liked[p.ID])
-		}
+		return func(dst []byte, d *planData, p *blog.Post) []byte { return appendMark(dst, d.liked, p) }
+	},
+	"viewerHasBookmarked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
+		c.object.bookmarked = strings.Join(c.path, ".")
+		return func(dst []byte, d *planData, p *blog.Post) []byte { return appendMark(dst, d.bookmarked, p) }
 	},
 	"viewerCanUpdate": permissionField("updatePost", authorOfPost),
 	"viewerCanDelete": permissionField("deletePost", authorOfPost),
@@ -311,6 +320,14 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 			return s.Likes(ctx, post.ID, p)
 		}, known(func(p *blog.Post) int32 { return p.LikeCount })),
 })
+
+// appendMark appends whether the viewer has marked a post, given the marks of the viewer: null for an anonymous one.
+func appendMark(dst []byte, marks map[string]bool, p *blog.Post) []byte {
+	if marks == nil {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendBool(dst, marks[p.ID])
+}
 
 var coverFields = encoders[*blog.CoverImage]{
 	"url":    textField(func(c *blog.CoverImage) string { return c.URL }),

@@ -77,10 +77,11 @@ type Plan struct {
 
 // objectPlan is what to read for a value of a root field, and how to encode it.
 type objectPlan struct {
-	lists  []plannedList
-	liked  string // the path of viewerHasLiked; "" if it is not selected
-	viewer bool   // a field depends on who the viewer is
-	encode encoder[any]
+	lists      []plannedList
+	liked      string // the path of viewerHasLiked; "" if it is not selected
+	bookmarked string // likewise of viewerHasBookmarked
+	viewer     bool   // a field depends on who the viewer is
+	encode     encoder[any]
 }
 
 // plannedList is a list field of the value.
@@ -102,6 +103,7 @@ type planData struct {
 	names      *names.Names
 	pages      []any           // by list of the plan
 	liked      map[string]bool // by post; nil for an anonymous caller
+	bookmarked map[string]bool // likewise
 	texts      Texts
 	viewer     string // "": anonymous
 	moderator  bool
@@ -131,6 +133,12 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 	}
 	if object.liked != "" {
 		if d.liked, err = s.Liked(cost.WithField(ctx, object.liked),
+			postsIn(append([]any{value}, d.pages...))); err != nil {
+			return nil, err
+		}
+	}
+	if object.bookmarked != "" {
+		if d.bookmarked, err = s.Bookmarked(cost.WithField(ctx, object.bookmarked),
 			postsIn(append([]any{value}, d.pages...))); err != nil {
 			return nil, err
 		}

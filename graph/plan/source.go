@@ -25,6 +25,8 @@ type Source interface {
 	UserPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)
 	TagPosts(_ context.Context, tag *store.Tag, _ store.Paging) (*store.Page[*blog.Post], error)
 	UserDrafts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
+	Bookmarks(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)  // nil for others
+	LikedPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
 	Archive(_ context.Context, month string, _ store.Paging) (*store.Page[*blog.Post], error)
 	// FoundPosts is a page of Query.search. The author is a global id; what is nil is not given.
 	FoundPosts(_ context.Context, query string, order *store.SearchOrder, tag, author *string,
@@ -33,6 +35,8 @@ type Source interface {
 	MonthCount(_ context.Context, month string) (int32, error)
 	PostCount(_ context.Context, userID string) (int32, error)
 	DraftCount(_ context.Context, userID string) (int32, error)
+	BookmarkCount(_ context.Context, userID string) (int32, error)
+	LikedCount(_ context.Context, userID string) (int32, error)
 	Comments(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Comment], error)
 	Likes(_ context.Context, postID string, _ store.Paging) (*store.Page[*blog.Like], error)
 
@@ -47,6 +51,9 @@ type Source interface {
 
 	// Liked returns which of the posts the viewer likes, nil for an anonymous one.
 	Liked(_ context.Context, posts []string) (map[string]bool, error)
+
+	// Bookmarked returns which of the posts the viewer has bookmarked, nil for an anonymous one.
+	Bookmarked(_ context.Context, posts []string) (map[string]bool, error)
 
 	// ViewerAndRole returns the id of the viewer, "" for an anonymous one, and whether they are a moderator. The
 	// response then depends on the viewer.
