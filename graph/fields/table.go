@@ -86,7 +86,7 @@ var totals = map[string]Field{
 		Price:  Price{Each: 1},
 		Access: Access{store.MonthCount, []Request{{cosmos.KindPointRead, "feed", Month}}},
 	},
-	"Tag.posts": {}, // the tag has it
+	"Tag.posts":       {}, // the tag has it
 	"User.drafts":     ofViewer,
 	"User.bookmarks":  ofViewer,
 	"User.likedPosts": ofViewer,
