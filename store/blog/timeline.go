@@ -168,6 +168,18 @@ type Entry struct {
 	ID        string `json:"id"`
 }
 
+// AuthoredEntry is an Entry with the author of the post.
+type AuthoredEntry struct {
+	Entry
+	AuthorID string `json:"authorId"`
+}
+
+// AuthoredEntries is the format of a list of entries with their authors.
+var AuthoredEntries = Format[AuthoredEntry]{Fields: "c.creationDate, c.id, c.authorId",
+	fast: func(r *fastReader, e *AuthoredEntry) {
+		e.CreatedAt, e.ID, e.AuthorID = r.date("creationDate"), r.text("id"), r.text("authorId")
+	}}
+
 // Entries is the format of a list of entries.
 var Entries = Format[Entry]{Fields: "c.creationDate, c.id", fast: func(r *fastReader, e *Entry) {
 	e.CreatedAt, e.ID = r.date("creationDate"), r.text("id")

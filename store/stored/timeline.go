@@ -47,7 +47,21 @@ func ReadCounter(ctx context.Context, op string, feed *cosmos.Container, partiti
 // ends a page early.
 func ReadEntries(
 	ctx context.Context, op string, feed *cosmos.Container, partition string, after blog.Entry, n int,
-) (entries []blog.Entry, err error) {
+) ([]blog.Entry, error) {
+	return readEntries(ctx, op, feed, blog.Entries, partition, after, n)
+}
+
+// ReadAuthoredEntries is ReadEntries with the authors of the posts.
+func ReadAuthoredEntries(
+	ctx context.Context, op string, feed *cosmos.Container, partition string, after blog.Entry, n int,
+) ([]blog.AuthoredEntry, error) {
+	return readEntries(ctx, op, feed, blog.AuthoredEntries, partition, after, n)
+}
+
+func readEntries[T any](
+	ctx context.Context, op string, feed *cosmos.Container, format blog.Format[T], partition string, after blog.Entry,
+	n int,
+) (entries []T, err error) {
 	q := cosmos.Query{Partition: partition, PageSize: int32(n)}.With("@partition", partition)
 	older := " AND c.creationDate > ''" // the counter has none
 	if after.ID != "" {
@@ -55,12 +69,12 @@ func ReadEntries(
 		q = q.With("@date", after.CreatedAt).With("@id", after.ID)
 	}
 	const newestFirst = "ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"
-	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE c.type = @partition%s %s", blog.Entries.Fields, older, newestFirst)
+	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE c.type = @partition%s %s", format.Fields, older, newestFirst)
 	for body, err := range feed.QueryBodies(ctx, q) {
 		if err != nil {
 			return nil, Error(op, err)
 		}
-		some, err := blog.Entries.Decode(body, blog.Entry{}, n+1)
+		some, err := format.Decode(body, *new(T), n+1)
 		if err != nil {
 			return nil, blog.Malformed(op, "listed", err)
 		}

@@ -1,0 +1,159 @@
+package recency
+
+import (
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// maxFresh is how many viewers' changes are kept until the view has them.
+const maxFresh = 10_000
+
+// Follows has the changes of follows that this process has written and that the views in the viewers' partitions may
+// lack, and the authors whom viewers follow who wait for new posts.
+type Follows struct {
+	mu      sync.Mutex
+	fresh   *simplelru.LRU[string, map[string]change] // guarded by mu; by viewer and author
+	waiting map[string]*Waiter                        // guarded by mu; by viewer
+}
+
+// change is the state of a follow as of a revision.
+type change struct {
+	revision int64
+	follows  bool
+}
+
+// Waiter has the authors whom a viewer follows, while streams of the viewer are open.
+type Waiter struct {
+	all     *Follows
+	viewer  string
+	streams int // guarded by all.mu
+
+	authors  map[uint64]struct{} // guarded by all.mu; hashes
+	loaded   bool                // guarded by all.mu
+	meantime map[string]bool     // guarded by all.mu; changes before it was loaded, by author
+}
+
+// NewFollows returns Follows without changes and waiters.
+func NewFollows() *Follows {
+	fresh, _ := simplelru.NewLRU[string, map[string]change](maxFresh, nil) // fails only for sizes below 1
+	return &Follows{fresh: fresh, waiting: map[string]*Waiter{}}
+}
+
+// Wrote records a change that this process has written, unless it has recorded a later one.
+func (f *Follows) Wrote(viewer, author string, revision int64, follows bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes, _ := f.fresh.Get(viewer)
+	if changes == nil {
+		changes = map[string]change{}
+		f.fresh.Add(viewer, changes)
+	}
+	if have, ok := changes[author]; ok && have.revision >= revision {
+		return
+	}
+	changes[author] = change{revision, follows}
+	f.setLocked(viewer, author, follows)
+}
+
+// Viewed records a change that the view has, which may be an earlier one than this process has written.
+func (f *Follows) Viewed(viewer, author string, revision int64, follows bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes, _ := f.fresh.Peek(viewer)
+	if have, ok := changes[author]; ok && have.revision > revision {
+		return
+	}
+	if delete(changes, author); len(changes) == 0 {
+		f.fresh.Remove(viewer)
+	}
+	f.setLocked(viewer, author, follows)
+}
+
+func (f *Follows) setLocked(viewer, author string, follows bool) {
+	w := f.waiting[viewer]
+	switch {
+	case w == nil:
+	case !w.loaded:
+		w.meantime[author] = follows
+	case follows:
+		w.authors[hashOf(author)] = struct{}{}
+	default:
+		delete(w.authors, hashOf(author))
+	}
+}
+
+// Fresh returns the changes of a viewer's follows that the view may lack: whether the viewer follows an author. Call it
+// before reading the view, which has them once they are no longer fresh.
+func (f *Follows) Fresh(viewer string) map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes, _ := f.fresh.Peek(viewer)
+	if len(changes) == 0 {
+		return nil
+	}
+	fresh := make(map[string]bool, len(changes))
+	for author, c := range changes {
+		fresh[author] = c.follows
+	}
+	return fresh
+}
+
+// Wait returns what has the authors of a viewer until it is closed, once for each call. It needs Load.
+func (f *Follows) Wait(viewer string) *Waiter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.waiting[viewer]
+	if w == nil {
+		w = &Waiter{all: f, viewer: viewer, authors: map[uint64]struct{}{}, meantime: map[string]bool{}}
+		f.waiting[viewer] = w
+	}
+	w.streams++
+	return w
+}
+
+// Loaded reports whether Load was called.
+func (w *Waiter) Loaded() bool {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	return w.loaded
+}
+
+// Load sets the authors as read after Wait. Changes since Wait have precedence.
+func (w *Waiter) Load(authors []string) {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	if w.loaded {
+		return
+	}
+	w.loaded = true
+	for _, author := range authors {
+		w.authors[hashOf(author)] = struct{}{}
+	}
+	for author, follows := range w.meantime {
+		w.all.setLocked(w.viewer, author, follows)
+	}
+	w.meantime = nil
+}
+
+// Close releases a call of Wait.
+func (w *Waiter) Close() {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	if w.streams--; w.streams == 0 {
+		delete(w.all.waiting, w.viewer)
+	}
+}
+
+// Waiting returns the viewers who wait for the posts of an author.
+func (f *Follows) Waiting(author string) (viewers []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := hashOf(author)
+	for viewer, w := range f.waiting {
+		if _, ok := w.authors[h]; ok {
+			viewers = append(viewers, viewer)
+		}
+	}
+	return viewers
+}
