@@ -13,6 +13,7 @@ import (
 	"byline/store/deletion"
 	"byline/store/files"
 	"byline/store/projection"
+	"byline/store/recency"
 	"byline/store/stored"
 )
 
@@ -46,6 +47,9 @@ type Options struct {
 	// names that they have.
 	ReservedUsernames []string
 
+	// Recency is how many posts the recency index of home feeds has at most, of some 45 bytes each. Default 100,000.
+	Recency int
+
 	// Files has the pictures. Default: none, and there are no uploads.
 	Files *files.Files
 
@@ -56,6 +60,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// DefaultRecency is the default of Options.Recency.
+const DefaultRecency = 100_000
+
 func (o Options) withDefaults() Options {
 	if o.Database == "" {
 		o.Database = "blog"
@@ -65,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PollInterval == 0 {
 		o.PollInterval = 100 * time.Millisecond
+	}
+	if o.Recency == 0 {
+		o.Recency = DefaultRecency
 	}
 	if o.RenameCooldown == 0 {
 		o.RenameCooldown = 24 * time.Hour
@@ -85,6 +95,7 @@ type base struct {
 	account   *cosmos.Account
 	views     *projection.Views
 	deletions *deletion.Tracker // set by New, as other parts of the Store handle what it learns
+	recent    *recentIndex
 
 	users, posts, feed, search *cosmos.Container
 
@@ -96,7 +107,8 @@ type base struct {
 func newBase(account *cosmos.Account, o Options) (*base, error) {
 	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
-	b := &base{o: o, account: account}
+	b := &base{o: o, account: account,
+		recent: &recentIndex{Index: recency.New(o.Recency), wanted: make(chan struct{}, 1)}}
 	account.Patterns(patterns...)
 	var err error
 	b.views, err = projection.New(account,

@@ -15,6 +15,7 @@ type followStore struct {
 	*base
 	authors *authors
 	readers *userStore
+	home    *homeStore
 }
 
 // Follows reports for each author whether the user follows them, in one request.
@@ -193,6 +194,7 @@ func endFollow() (p cosmos.Patch) {
 
 // written returns an author whose followers have just changed, and has the view follow.
 func (s *followStore) written(op string, item *blog.FollowItem, author []byte) (*blog.User, error) {
+	s.home.wrote(item)
 	s.views.UpdateFollowing(item)
 	u, err := s.authors.decodeUser(op, author)
 	if u == nil && err == nil {

@@ -222,6 +222,18 @@ type Page[T any] struct {
 	copy     int    // index of the feed partition that the page was read from
 	after    *cursor
 	position func(T) (blog.Date, string)
+	reached  *cursor // where the next page begins if this one has no items, and More is true; nil: it always has some
+}
+
+// End returns the cursor after which the next page begins, "" for an empty page without one.
+func (p *Page[T]) End() string {
+	switch {
+	case len(p.Items) > 0:
+		return p.Cursor(len(p.Items) - 1)
+	case p.reached != nil:
+		return string(p.reached.appendTo(nil, p.list))
+	}
+	return ""
 }
 
 // cut removes the items after the first ones, and sets More if there are any.

@@ -49,6 +49,8 @@ const (
 	ManyFollows    cosmos.Pattern = "manyFollows" // whether a user follows each of several authors
 	Followers      cosmos.Pattern = "followers"   // an author's followers
 	Following      cosmos.Pattern = "following"   // the authors whom a user follows
+	Home           cosmos.Pattern = "home"        // the posts of the authors whom a user follows
+	HomeIndex      cosmos.Pattern = "homeIndex"   // entries of the timeline, for the recency index
 	BookmarkPost   cosmos.Pattern = "bookmarkPost"
 	RemoveBookmark cosmos.Pattern = "removeBookmark"
 	ManyBookmarks  cosmos.Pattern = "manyBookmarks" // whether a user has bookmarked each of several posts
@@ -66,7 +68,7 @@ var patterns = []cosmos.Pattern{
 	PostCount, UserItems, FeedCount, Months, MonthCount, Archive,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike, OneTag, TagPosts,
 	TopTags, SearchPosts, DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
-	FollowUser, UnfollowUser, ManyFollows, Followers, Following,
+	FollowUser, UnfollowUser, ManyFollows, Followers, Following, Home, HomeIndex,
 	BookmarkPost, RemoveBookmark, ManyBookmarks, Bookmarks, LikedPosts,
 	CreateDraft, CreateUpload, PublishPost, Drafts, ManyDrafts,
 	Export, Readiness,

@@ -13,6 +13,7 @@ import (
 	"byline/store/deletion"
 	"byline/store/live"
 	"byline/store/projection"
+	"byline/store/recency"
 	"byline/store/search"
 	"byline/store/stored"
 	"byline/store/username"
@@ -30,6 +31,7 @@ type Store struct {
 	followStore
 	savedStore
 	timelineStore
+	homeStore
 	searchStore
 	fileStore
 	exporter
@@ -53,8 +55,9 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.postStore = postStore{b, authors, shown}
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
-	s.followStore = followStore{b, authors, &s.userStore}
 	s.savedStore = newSavedStore(b, authors)
+	s.homeStore = homeStore{base: b, follows: recency.NewFollows()}
+	s.followStore = followStore{b, authors, &s.userStore, &s.homeStore}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
 	s.fileStore = fileStore{b, authors}
@@ -64,6 +67,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if s.events, err = s.newEvents(); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
 	}
+	s.homeStore.events = s.events
 	return s, nil
 }
 
@@ -74,7 +78,7 @@ func (s *Store) Instance() string { return s.o.Instance }
 func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			return s.tail("cache-users", s.users, "userId", authors.dropChanged(h), wokenByReads, nil)
+			return s.tail("cache-users", s.users, "userId", authors.dropChanged(s.seeFollows(h)), wokenByReads, nil)
 		},
 		WaitsForTail: s.users.Caches(), Lag: projection.IdleInterval(s.o.PollInterval),
 		Hidden: func(userID string) {
@@ -95,7 +99,7 @@ func (s *Store) newEvents() (*live.Events, error) {
 		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
-		KeepsTail: s.posts.Caches(), Deletions: s.deletions,
+		KeepsTail: s.posts.Caches(), Deletions: s.deletions, SeePost: s.seeChange, Waiting: s.follows.Waiting,
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},
@@ -113,9 +117,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.events.Run(ctx) })
 	g.Go(func() error { return s.deletions.Run(ctx) })
-	if s.feed.Caches() { // at request priority: without the tail every read is a request
-		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", s.seeTimeline, wokenByReads, nil).Run(ctx) })
-	}
+	g.Go(func() error { return s.followFeed(ctx) }) // at request priority: without the tail every read is a request
 	return stored.Error("run store", g.Wait())
 }
 

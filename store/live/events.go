@@ -33,6 +33,11 @@ type Options struct {
 	// Deletions hides what deleted users wrote.
 	Deletions Deletions
 
+	// SeePost is called with each change of a post that is not hidden, before its events. Waiting returns the viewers
+	// who wait for the posts of an author.
+	SeePost func(*blog.Change)
+	Waiting func(authorID string) (viewers []string)
+
 	// ReadPost reads a post, hidden or not: nil if it does not exist. It waits for the known deletions before.
 	ReadPost func(ctx context.Context, id string) (*blog.Post, error)
 
@@ -54,6 +59,7 @@ type Events struct {
 	o Options
 
 	published topics[*blog.Post]
+	home      topics[*blog.Post]    // by viewer
 	changed   topics[*blog.Post]    // by post
 	comments  topics[*blog.Comment] // by post
 
@@ -82,7 +88,7 @@ func New(o Options) (*Events, error) {
 		return nil, err
 	}
 	e := &Events{o: o, wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: o.Clock(),
-		published: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind),
+		published: newTopics[*blog.Post](open, maxBehind), home: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind),
 		comments: newTopics[*blog.Comment](open, maxBehind),
 		deleted:  newTopics[*PostDeletion](open, maxBehind), commentChanges: newTopics[*CommentChange](open, maxBehind)}
 	e.deleted.last = func(post string) *PostDeletion { return &PostDeletion{post} }
@@ -272,13 +278,21 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 		}
 		switch hidden := e.o.Deletions.Hides(item.UserID, item.CreatedAt); {
 		case item.Type == blog.TypePost && (item.Deleted || hidden):
+			if item.Deleted {
+				e.o.SeePost(&item)
+			}
 			e.changed.end(item.ID)
 			e.comments.end(item.ID)
 			e.commentChanges.end(item.ID)
 			e.deleted.end(item.ID)
 		case item.Type == blog.TypePost:
+			e.o.SeePost(&item)
 			isNew := e.isNew(&item)
-			if !e.changed.followed(item.ID) && !(isNew && e.published.followed("")) {
+			var viewers []string
+			if isNew {
+				viewers = e.o.Waiting(item.UserID)
+			}
+			if !e.changed.followed(item.ID) && !(isNew && e.published.followed("")) && len(viewers) == 0 {
 				continue
 			}
 			p, err := blog.DecodePostOrTombstone(op, raw)
@@ -287,6 +301,9 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 			}
 			if isNew {
 				e.published.publish("", p, len(raw))
+				for _, viewer := range viewers {
+					e.home.publish(viewer, p, 1+len(raw)/len(viewers)) // they share the event
+				}
 			}
 			e.changed.publish(p.ID, p, len(raw))
 		case item.Type == blog.TypeComment && item.Deleted:
@@ -345,5 +362,5 @@ func (e *Events) setSince(t time.Time) {
 }
 
 func (e *Events) streams() int {
-	return e.published.count() + e.changed.count() + e.comments.count() + e.deleted.count() + e.commentChanges.count()
+	return e.published.count() + e.home.count() + e.changed.count() + e.comments.count() + e.deleted.count() + e.commentChanges.count()
 }

@@ -29,6 +29,7 @@ type Stream[T any] struct {
 	author string // guarded by topics.mu; author of the subject, a post
 	over   bool   // guarded by topics.mu; the stream has ended or is closed
 	wake   func() // guarded by topics.mu; see Await
+	ended  func() // guarded by topics.mu; called at the end; nil: nothing
 }
 
 // Events returns the channel of events, which readers share and must not change. It is closed when
@@ -56,6 +57,17 @@ func (s *Stream[T]) Await(f func()) bool {
 	}
 	s.wake = f
 	return true
+}
+
+// onEnd calls f when the stream ends or is closed, or at once if it is.
+func (s *Stream[T]) onEnd(f func()) {
+	s.topics.mu.Lock()
+	defer s.topics.mu.Unlock()
+	if s.over {
+		f()
+		return
+	}
+	s.ended = f
 }
 
 // discardUnread discards the unread events.
@@ -101,6 +113,18 @@ const (
 // most 2 s.
 func (e *Events) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error) {
 	return open(ctx, e, &e.published, "")
+}
+
+// HomePosts is PublishedPosts for the new posts of those whom a viewer follows, as Options.Waiting has them. It calls
+// ended once, when the stream has ended or if it cannot be opened.
+func (e *Events) HomePosts(ctx context.Context, viewer string, ended func()) (*Stream[*blog.Post], error) {
+	s, err := open(ctx, e, &e.home, viewer)
+	if err != nil {
+		ended()
+		return nil, err
+	}
+	s.onEnd(ended)
+	return s, nil
 }
 
 // PostChanges streams the state of a post after each change of it, including its counts, but not edits of its

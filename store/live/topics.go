@@ -82,6 +82,9 @@ func (t *topics[T]) removeLocked(s *Stream[T]) {
 	if !s.over {
 		s.over = true
 		t.subscribers.Dec()
+		if s.ended != nil {
+			s.ended()
+		}
 	}
 	s.wakeLocked()
 }

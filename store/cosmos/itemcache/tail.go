@@ -47,6 +47,13 @@ type Tail struct {
 func (c *Container) Tail(
 	feed changefeed.Container, property string, handle changefeed.Handler, o changefeed.Options,
 ) *Tail {
+	observe := o.Observe
+	o.Observe = func(p changefeed.Progress) {
+		if observe != nil {
+			observe(p)
+		}
+		c.observe(p)
+	}
 	if !c.cache.Caches() {
 		if handle == nil {
 			handle = func(context.Context, [][]byte) error { return nil }
@@ -55,13 +62,6 @@ func (c *Container) Tail(
 		return &Tail{changefeed.NewTail(feed, handle, o), &c.following}
 	}
 	c.follow(&o)
-	observe := o.Observe
-	o.Observe = func(p changefeed.Progress) {
-		if observe != nil {
-			observe(p)
-		}
-		c.observe(p)
-	}
 	return &Tail{changefeed.NewTail(feed, func(ctx context.Context, items [][]byte) error {
 		for _, raw := range items {
 			c.Changed(stringOf(raw, property))
