@@ -162,6 +162,14 @@ func (r *Resolver) likedPostPage(ctx context.Context, userID string, p store.Pag
 	})
 }
 
+// homePage is a page of the viewer's home feed. The key of its memo differs from every user's id.
+func (r *Resolver) homePage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"home:" + userID, p}, func() (*store.Page[*blog.Post], error) {
+		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.Home(ctx, userID, p) }, l.expectPosts())
+	})
+}
+
 // feedPage is a page of the feed, which has no parent.
 func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)

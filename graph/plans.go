@@ -192,6 +192,14 @@ func (s planReads) UserDrafts(ctx context.Context, userID string, p store.Paging
 	return s.draftPage(ctx, userID, p)
 }
 
+// Home implements plan.Source: nil for all users but the viewer.
+func (s planReads) Home(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
+	if !s.isViewer(ctx, userID) {
+		return nil, nil
+	}
+	return s.homePage(ctx, userID, p)
+}
+
 func (s planReads) DraftCount(ctx context.Context, userID string) (int32, error) {
 	if !s.isViewer(ctx, userID) {
 		return 0, nil

@@ -427,6 +427,9 @@ func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, 
 }
 
 func (r *postConnectionResolver) TotalCount(ctx context.Context, obj *model.PostConnection) (*int32, error) {
+	if obj.Total == nil {
+		return nil, nil
+	}
 	n, err := obj.Total(ctx)
 	if err != nil {
 		return nil, err
@@ -559,7 +562,13 @@ func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.
 }
 
 func (r *subscriptionResolver) HomePublished(ctx context.Context) (<-chan *blog.Post, error) {
-	panic(fmt.Errorf("not implemented: HomePublished - homePublished"))
+	return transport.Subscribe(ctx, func() (*live.Stream[*blog.Post], error) {
+		viewer := viewerID(ctx) // not for each event: viewers share those that their home feeds have in common
+		if viewer == "" {
+			return nil, unauthenticated
+		}
+		return r.store.HomePublished(ctx, viewer)
+	})
 }
 
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
@@ -718,7 +727,14 @@ func (r *userResolver) Drafts(ctx context.Context, obj *names.User, first *int32
 }
 
 func (r *userResolver) Home(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
-	panic(fmt.Errorf("not implemented: Home - home"))
+	if obj.UserID != viewerID(ctx) {
+		return nil, nil
+	}
+	page, err := r.homePage(ctx, obj.UserID, plan.PagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page, nil), nil
 }
 
 func (r *userResolver) LikedPosts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {

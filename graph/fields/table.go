@@ -87,6 +87,7 @@ var totals = map[string]Field{
 		Access: Access{store.MonthCount, []Request{{cosmos.KindPointRead, "feed", Month}}},
 	},
 	"Tag.posts":       {}, // the tag has it
+	"User.home":       {}, // null
 	"User.drafts":     ofViewer,
 	"User.bookmarks":  ofViewer,
 	"User.likedPosts": ofViewer,
@@ -192,6 +193,12 @@ var Table = withPostTexts(map[string]map[string]Field{
 		"likedPosts": { // and the likes
 			Price: Price{Each: 4.65, Item: .13},
 			Access: Access{store.LikedPosts, []Request{
+				{cosmos.KindQuery, "users", Viewer}, {cosmos.KindReadMany, "posts", EachPost},
+			}},
+		},
+		"home": { // of a viewer who follows 100 authors
+			Price: Price{Each: 6.6, Item: .12},
+			Access: Access{store.Home, []Request{
 				{cosmos.KindQuery, "users", Viewer}, {cosmos.KindReadMany, "posts", EachPost},
 			}},
 		},

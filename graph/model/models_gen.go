@@ -240,7 +240,7 @@ type PostConnection struct {
 	Edges []*PostEdge `json:"edges"`
 	// The position of this page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// returns the totalCount.
+	// returns the totalCount; nil: null.
 	Total store.Total `json:"-"`
 }
 

@@ -217,6 +217,10 @@ var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline },
 		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 			return s.LikedPosts(ctx, u.UserID, p)
 		}, func(ctx context.Context, s Source, u *names.User) (int32, error) { return s.LikedCount(ctx, u.UserID) }),
+	"home": listField("Post", postFields,
+		func(ctx context.Context, s Source, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
+			return s.Home(ctx, u.UserID, p)
+		}, nil),
 	"postCount": func(c *compiler, _ graphql.CollectedField) encoder[*names.User] {
 		count := c.count("User.postCount", c.path, func(ctx context.Context, s Source, user any) (int32, error) {
 			return countOfPosts(ctx, s, user.(*names.User))
@@ -408,7 +412,7 @@ func known[P any](total func(P) int32) func(context.Context, Source, P) (int32, 
 }
 
 // listField encodes a page of a list, which the plan reads before it encodes, as it does the length of the list if that
-// is selected.
+// is selected. A nil count is that of a list that is not counted.
 func listField[P, T any](
 	typeName string, of encoders[T],
 	read func(context.Context, Source, P, store.Paging) (*store.Page[T], error),
@@ -429,6 +433,10 @@ func listField[P, T any](
 					}
 					return read(cost.WithField(ctx, path), s, parent.(P), p)
 				}})
+		if _, counts := c.totalIn(typeName, f.Selections); counts && count == nil {
+			c.uncovered = true // it is null
+			return nil
+		}
 		total := c.total(typeName, f.Selections, func(ctx context.Context, s Source, parent any) (int32, error) {
 			return count(ctx, s, parent.(P))
 		})
@@ -447,14 +455,20 @@ func listField[P, T any](
 func (c *compiler) total(
 	typeName string, selections ast.SelectionSet, count func(context.Context, Source, any) (int32, error),
 ) func(*planData) int32 {
-	connection := typeName + "Connection"
-	for _, f := range graphql.CollectFields(c.op, selections, []string{connection}) {
-		if f.Name != "totalCount" {
-			continue
-		}
-		return c.count(connection+".totalCount", append(slices.Clone(c.path), f.Alias), count)
+	if f, ok := c.totalIn(typeName, selections); ok {
+		return c.count(typeName+"Connection.totalCount", append(slices.Clone(c.path), f.Alias), count)
 	}
 	return func(*planData) int32 { return 0 }
+}
+
+// totalIn returns the totalCount of a list if it is selected.
+func (c *compiler) totalIn(typeName string, selections ast.SelectionSet) (f graphql.CollectedField, ok bool) {
+	for _, f := range graphql.CollectFields(c.op, selections, []string{typeName + "Connection"}) {
+		if f.Name == "totalCount" {
+			return f, true
+		}
+	}
+	return f, false
 }
 
 // count has the plan read the number of a field, at a response path, and returns what finds it then.

@@ -54,9 +54,12 @@ func PagingOf(first *int32, after *string, order *store.Order) store.Paging {
 // PageInfo returns the pageInfo of a page.
 func PageInfo[T any](page *store.Page[T]) *model.PageInfo {
 	info := &model.PageInfo{HasNextPage: page.More}
-	if n := len(page.Items); n > 0 {
-		first, last := page.Cursor(0), page.Cursor(n-1)
-		info.StartCursor, info.EndCursor = &first, &last
+	if len(page.Items) > 0 {
+		first := page.Cursor(0)
+		info.StartCursor = &first
+	}
+	if end := page.End(); end != "" {
+		info.EndCursor = &end
 	}
 	return info
 }

@@ -27,6 +27,7 @@ type Source interface {
 	UserDrafts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
 	Bookmarks(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)  // nil for others
 	LikedPosts(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error) // nil for others
+	Home(_ context.Context, userID string, _ store.Paging) (*store.Page[*blog.Post], error)       // likewise
 	Archive(_ context.Context, month string, _ store.Paging) (*store.Page[*blog.Post], error)
 	// FoundPosts is a page of Query.search. The author is a global id; what is nil is not given.
 	FoundPosts(_ context.Context, query string, order *store.SearchOrder, tag, author *string,

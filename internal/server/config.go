@@ -36,6 +36,8 @@ type Config struct {
 
 	MetricsListen string `name:"metrics-listen" env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
 
+	Recency int `name:"recency" default:"100000" env:"BYLINE_RECENCY" help:"Posts in the index of the newest ones, from which home feeds are read; some 45 bytes each."`
+
 	Cache int `name:"cache" default:"64" env:"BYLINE_CACHE" help:"Megabytes of the caches of items, responses and rendered texts; 0 disables them."`
 
 	PlaygroundCDN string `name:"playground-cdn" enum:"on,off" default:"on" env:"BYLINE_PLAYGROUND_CDN" help:"Load GraphiQL for the playground from cdn.jsdelivr.net (on), or use only the embedded playground (off)."`
@@ -52,6 +54,9 @@ const ruPerViewer = 6000
 
 // maxCache is a terabyte, in megabytes.
 const maxCache = 1 << 20
+
+// maxRecency is the largest index of posts: it takes 450 MB.
+const maxRecency = 10_000_000
 
 // check returns an error that names the invalid flag.
 func (c Config) check() error {
@@ -75,6 +80,9 @@ func (c Config) check() error {
 	}
 	if c.RenameCooldown <= 0 {
 		return errors.New("--rename-cooldown must be more than 0")
+	}
+	if c.Recency < 1 || c.Recency > maxRecency {
+		return fmt.Errorf("--recency %d: there can be 1 to %d posts", c.Recency, maxRecency)
 	}
 	if c.Cache < 0 || c.Cache > maxCache {
 		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)

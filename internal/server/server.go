@@ -170,7 +170,7 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 	}
 	g.blog, err = g.Store(g.account, g.account.Logger(),
 		store.Options{RenameCooldown: g.RenameCooldown, ReservedUsernames: g.ReservedUsernames,
-			BackgroundRU: g.BackgroundRU, Files: g.files})
+			Recency: g.Recency, BackgroundRU: g.BackgroundRU, Files: g.files})
 	return err
 }
 
