@@ -137,6 +137,8 @@ func TestPlans(t *testing.T) {
 		"a list of the most used tags":    {`{ tags(first: 2) { name posts { edges { node { title } } } } }`, false},
 		"a number of posts":               {`{ userByUsername(username: "grace") { n: postCount posts(first: 1) { edges { cursor } } } viewer { postCount } }`, true},
 		"drafts":                          {`{ viewer { drafts(first: 1) { totalCount edges { cursor node { id title excerpt content isDraft } } pageInfo { endCursor } } } user(id: "<user:ada>") { drafts { totalCount edges { node { title viewerHasLiked } } } } }`, true},
+		"a home feed":                     {`{ viewer { home(first: 1) { edges { cursor node { id title content viewerHasLiked } } pageInfo { hasNextPage startCursor endCursor } } } user(id: "<user:grace>") { home { edges { cursor } } } }`, true},
+		"the null length of a home feed":  {`{ viewer { home(first: 1) { totalCount edges { cursor } } } }`, false},
 		"feed":                            {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
 		"several root fields":             {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
 		"merged fields":                   {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},

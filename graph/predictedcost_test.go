@@ -133,6 +133,8 @@ func TestPredictedCost(t *testing.T) {
 			read("user0001", `mutation { followUser(input: {id: "<user:user0003>"}) { user { followerCount viewerFollows } } }`)},
 		accessPattern{"unfollowUser",
 			read("user0030", `mutation { unfollowUser(input: {id: "<user:user0020>"}) { user { followerCount } } }`)},
+		accessPattern{"a home feed",
+			read("user0019", `{ viewer { home(first: 20) { edges { node { title author { username } } } } } }`)},
 		accessPattern{"a user's counts of follows",
 			read("user0001", `{ user(id: "<user:user0020>") { followerCount followingCount viewerFollows } }`)},
 	)

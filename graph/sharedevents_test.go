@@ -84,6 +84,45 @@ func TestEvents_ViewerFieldsAreNotShared(t *testing.T) {
 	}
 }
 
+// A home feed has the posts of those whom the viewer follows, from the next event on. Anonymous viewers have none.
+func TestEvents_Home(t *testing.T) {
+	b, server := liveBlog(t, Options{})
+	b.user(t, "linus")
+	b.follow(t, "ada", "grace")
+	b.follow(t, "linus", "grace")
+	b.follow(t, "linus", "ada")
+	query := `subscription { homePublished { title author { username } } }`
+	peers := map[string]*peer{}
+	for _, name := range []string{"ada", "linus", "grace"} {
+		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:" + name}}).init()
+		p.subscribe("subscribe", "1", query)
+		peers[name] = p
+	}
+	anonymous := dial(t, server, modern, nil).init()
+	anonymous.subscribe("subscribe", "1", query)
+	if got := anonymous.receive(); !strings.Contains(got, `"UNAUTHENTICATED"`) {
+		t.Errorf("an anonymous viewer gets %s", got)
+	}
+	opened(t, b, len(peers))
+	expect := func(name, title, author string) {
+		t.Helper()
+		want := fmt.Sprintf(`{"type":"next","id":"1","payload":{"data":{"homePublished":{"title":%q,"author":{"username":%q}}}}}`,
+			title, author)
+		if got := peers[name].receive(); got != want {
+			t.Errorf("%s gets %s, want %s", name, got, want)
+		}
+	}
+	b.post(t, "grace", "of grace", "text")
+	expect("ada", "of grace", "grace")
+	expect("linus", "of grace", "grace")
+	b.post(t, "ada", "of ada", "text")
+	expect("linus", "of ada", "ada")
+	b.follow(t, "grace", "ada") // without a new subscription
+	b.post(t, "ada", "of ada again", "text")
+	expect("grace", "of ada again", "ada")
+	expect("linus", "of ada again", "ada")
+}
+
 // A slow event delays other events of its viewer, but not those of other viewers with the same selections.
 func TestEvents_SlowEventDelaysOnlyItsViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -57,6 +57,7 @@ func TestTotalCounts_Posts(t *testing.T) {
 		`tag(name: "nothing") { posts { totalCount } }`:                   {`{"tag":{"posts":{"totalCount":0}}}`, 1},
 		`user(id: "<user:ada>") { posts(first: 1) { edges { cursor } } }`: {"", 1},
 		`user(id: "<user:ada>") { posts(first: 1) { totalCount } }`:       {`{"user":{"posts":{"totalCount":2}}}`, 3},
+		`viewer { home(first: 1) { totalCount } }`:                        {`{"viewer":{"home":{"totalCount":null}}}`, 2},
 		`viewer { drafts(first: 1) { totalCount } }`:                      {`{"viewer":{"drafts":{"totalCount":1}}}`, 3},
 	} {
 		for _, format := range []string{`{ %s }`, `query($yes: Boolean = true) { %s viewerIsModerator @include(if: $yes) }`} {

@@ -31,7 +31,6 @@ import (
 // without the index. Beyond the index a page merges the lists of few authors, and reads the timeline for many.
 
 const (
-	homeLag   = time.Second            // how far the tail may be behind
 	homeWait  = 500 * time.Millisecond // longest wait of a page for the tail
 	indexPage = 1000                   // entries in a request
 	headPage  = 100                    // likewise, while the tail is behind
@@ -105,8 +104,8 @@ func (s *Store) followFeed(ctx context.Context) error {
 }
 
 // follow waits until the tail reports all changes. It reports whether the tail runs, and whether it has reported those
-// older than homeLag.
-func (r *recentIndex) follow(ctx context.Context) (runs, current bool) {
+// older than lag.
+func (r *recentIndex) follow(ctx context.Context, lag time.Duration) (runs, current bool) {
 	if !r.running.Load() {
 		return false, false
 	}
@@ -125,14 +124,15 @@ func (r *recentIndex) follow(ctx context.Context) (runs, current bool) {
 	case <-within.Done():
 		return false, false
 	}
-	return true, tail.CaughtUp(homeLag) || !tail.Failing() && tail.CatchUp(within, homeLag) == nil
+	return true, tail.CaughtUp(lag) || !tail.Failing() && tail.CatchUp(within, lag) == nil
 }
 
 // homeStore reads home feeds.
 type homeStore struct {
 	*base
-	follows *recency.Follows
-	events  *live.Events // set by New
+	follows   *recency.Follows
+	usersTail *atomic.Pointer[itemcache.Tail] // reports changes of follows; nil before Run
+	events    *live.Events                    // set by New
 }
 
 // Home is the posts of the authors whom a user follows, newest first: one query and one batch of reads, unless it goes
@@ -148,7 +148,7 @@ func (s *homeStore) Home(ctx context.Context, userID string, p Paging) (*Page[*b
 	if h.authors, err = s.followed(ctx, userID); err != nil || len(h.authors.IDs()) == 0 {
 		return page, err
 	}
-	runs, current := s.recent.follow(ctx)
+	runs, current := s.recent.follow(ctx, 2*s.o.PollInterval+time.Second) // as cached items may be old
 	if h.indexed = runs; runs && !current {
 		if err := s.readHead(ctx, h.op); err != nil {
 			return nil, err
@@ -423,6 +423,9 @@ func (h *homePage) entriesOf(ctx context.Context, author string, n int) ([]blog.
 // HomePublished streams the new posts of the authors whom a user follows, as they are published.
 func (s *homeStore) HomePublished(ctx context.Context, userID string) (*live.Stream[*blog.Post], error) {
 	w := s.follows.Wait(userID)
+	if tail := s.usersTail.Load(); tail != nil {
+		tail.CaughtUp(0) // ends the long interval between polls without waiters
+	}
 	if !w.Loaded() {
 		authors, err := s.followed(s.beginRead(ctx, Home), userID)
 		if err != nil {

@@ -1,12 +1,28 @@
 package store_test
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
+
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // home returns the titles of a user's home feed, in pages of two.
@@ -72,5 +88,495 @@ func TestHome(t *testing.T) {
 				testkit.Until(t, w.CaughtUp)
 			}
 		})
+	}
+}
+
+// instance returns another store of the world's database on an account of its own, which runs.
+func (w *world) instance(name string, cacheBytes int, o store.Options) *store.Store {
+	w.T.Helper()
+	o.Database, o.Instance, o.Clock, o.Logger = w.Database, name, w.Clock.Now, testkit.Logger()
+	o.PollInterval, o.RenameCooldown = cmp.Or(o.PollInterval, 10*time.Millisecond), time.Millisecond
+	s, err := store.New(w.NewAccount(cosmos.Options{CacheBytes: cacheBytes}), o)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	other := &storetest.World{T: w.T, Store: s}
+	other.Start()
+	return s
+}
+
+// addFollows writes items of a user's follows of n authors, who need not exist, as the views have them.
+func (w *world) addFollows(u *blog.User, authors ...string) {
+	w.T.Helper()
+	c, err := w.Client.NewContainer(w.Database, blog.UsersContainer)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for ids := range slices.Chunk(authors, 100) {
+		b := c.NewTransactionalBatch(azcosmos.NewPartitionKeyString(u.UserID))
+		for _, id := range ids {
+			b.CreateItem(blog.Encode(blog.NewFollow(id, u.Byline, blog.NewDate(storetest.Epoch()), 1).Following()), nil)
+		}
+		if r, err := c.ExecuteTransactionalBatch(w.T.Context(), b, nil); err != nil || !r.Success {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+func unknownAuthors(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, blog.UserID("unknown", fmt.Sprint(i)))
+	}
+	return ids
+}
+
+// A page of 20 that is not cached takes a query and a batch. One that is cached takes nothing. The query costs 0.0245 RU
+// for each follow, whose item has some 440 bytes with Cosmos DB's own properties; the batch 4.4 RU.
+func TestHome_Costs(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its charges")
+	for follows, limit := range map[int]float64{50: 8, 200: 12, 2000: 56} {
+		t.Run(fmt.Sprint(follows), func(t *testing.T) {
+			w := newWorld(t)
+			ada, bob := w.AddUser("ada"), w.AddUser("bob")
+			for i := range 30 {
+				if _, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: bob.UserID, Title: fmt.Sprint("post ", i),
+					Content: strings.Repeat("text ", 270)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.addFollows(ada, append(unknownAuthors(follows-1), bob.UserID)...)
+			reader := w.AddUser("reader")
+			w.addFollows(reader, bob.UserID)
+			s := w.instance("cached", 8<<20, store.Options{})
+			if got := len(strings.Fields(homeOf(t, s, reader))); got != 60 { // loads the index
+				t.Fatalf("got %d words, want those of 30 titles", got)
+			}
+			uncached := w.instance("uncached", 0, store.Options{})
+			testkit.Until(t, func() error { // its tail begins
+				_, err := uncached.Home(t.Context(), reader.UserID, store.Paging{First: 20})
+				if err == nil && uncached.RecentPosts() == 0 {
+					err = fmt.Errorf("no index")
+				}
+				return err
+			})
+			countRequests(w)
+			for name, of := range map[string]*store.Store{"uncached": uncached, "cached": s} {
+				read := func() *requested {
+					r := &requested{}
+					page, err := of.Home(r.in(t.Context()), ada.UserID, store.Paging{First: 20})
+					if err != nil || len(page.Items) != 20 || !page.More {
+						t.Fatalf("%d posts, more: %t, %v", len(page.Items), page.More, err)
+					}
+					return r
+				}
+				read()
+				r := read()
+				t.Logf("%s: %.2f RU, %d queries, %d batches", name, r.ru, r.queries, r.batches)
+				if name == "cached" && r.all() > 0 {
+					t.Errorf("%s: %d requests", name, r.all())
+				}
+				if name == "uncached" && (r.queries != 1 || r.batches != 1 || r.all() != 2 || r.ru > limit) {
+					t.Errorf("%s: %d queries, %d batches, %d requests, %.2f RU; want 1, 1, 2 and at most %g RU", name,
+						r.queries, r.batches, r.all(), r.ru, limit)
+				}
+			}
+		})
+	}
+}
+
+// A post costs what it costs without followers, whatever their number.
+func TestHome_NoFanOut(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its charges")
+	w := newWorld(t)
+	w.Start()
+	bob := w.AddUser("bob")
+	publish := func() float64 {
+		r := &requested{}
+		if _, err := w.CreatePost(r.in(t.Context()), store.NewPost{AuthorID: bob.UserID, Title: "post", Content: "text"}); err != nil {
+			t.Fatal(err)
+		}
+		return r.ru
+	}
+	publish() // the first one of the blog also creates the timeline
+	alone := publish()
+	for i := range 50 {
+		if _, err := w.FollowUser(t.Context(), w.AddUser(fmt.Sprint("user", i)).UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if followed := publish(); followed > 1.01*alone || followed < .99*alone {
+		t.Errorf("%.2f RU with followers, %.2f without", followed, alone)
+	}
+}
+
+// A follow through one instance is in the next page of that instance, and in those of others once the view has it.
+func TestHome_FollowsElsewhere(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.instance("one", 1<<20, store.Options{}), w.instance("two", 1<<20, store.Options{})
+	ada, bob := w.AddUser("ada"), w.AddUser("bob")
+	w.AddPost(bob, "b1")
+	for range 3 {
+		if got := homeOf(t, two, ada); got != "" { // and caches it
+			t.Fatalf("before: %s", got)
+		}
+		if _, err := one.FollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if got := homeOf(t, one, ada); got != "b1" {
+			t.Errorf("after a follow here: %q", got)
+		}
+		untilTrue(t, "a follow elsewhere is not known", func() bool { return homeOf(t, two, ada) == "b1" })
+		if _, err := one.UnfollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if got := homeOf(t, one, ada); got != "" {
+			t.Errorf("after the end of a follow here: %q", got)
+		}
+		untilTrue(t, "the end of a follow elsewhere is not known", func() bool { return homeOf(t, two, ada) == "" })
+	}
+}
+
+// While the change feed cannot be read, a page has the posts of other instances nevertheless.
+func TestHome_TailFails(t *testing.T) {
+	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without a cache": 0} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ada, bob := w.AddUser("ada"), w.AddUser("bob")
+			w.AddPost(bob, "b1")
+			w.addFollows(ada, append(unknownAuthors(100), bob.UserID)...)
+			s := w.instance("reader", cacheBytes, store.Options{})
+			untilTrue(t, "the index is not used", func() bool { return homeOf(t, s, ada) == "b1" && s.RecentPosts() == 1 })
+			w.Inject(func(o faulttest.Operation) faulttest.Response {
+				if o.Kind != faulttest.ChangeFeed {
+					return faulttest.Response{}
+				}
+				return faulttest.Response{Status: http.StatusServiceUnavailable}
+			})
+			w.AddPost(bob, "b2")
+			untilTrue(t, "the post of another instance is missing", func() bool { return homeOf(t, s, ada) == "b2 b1" })
+			w.Inject(nil)
+		})
+	}
+}
+
+// A deleted author disappears from home feeds at once, before any of the posts is deleted.
+func TestHome_DeletedAuthor(t *testing.T) {
+	w := newWorld(t)
+	s := w.instance("reader", 1<<20, store.Options{})
+	ada, bob, eve := w.AddUser("ada"), w.AddUser("bob"), w.AddUser("eve")
+	w.addFollows(ada, bob.UserID, eve.UserID)
+	for i := range 5 {
+		w.AddPost(bob, fmt.Sprint("b", i))
+		w.AddPost(eve, fmt.Sprint("e", i))
+	}
+	untilTrue(t, "posts are missing", func() bool { return homeOf(t, s, ada) == "e4 b4 e3 b3 e2 b2 e1 b1 e0 b0" })
+	w.Inject(func(o faulttest.Operation) faulttest.Response {
+		if o.Container != blog.LeasesContainer || o.Kind == faulttest.ChangeFeed {
+			return faulttest.Response{}
+		}
+		return faulttest.Response{Status: http.StatusServiceUnavailable} // no job begins
+	})
+	if err := s.DeleteUser(t.Context(), bob.UserID, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	if got := homeOf(t, s, ada); got != "e4 e3 e2 e1 e0" {
+		t.Errorf("got %s", got)
+	}
+	w.Inject(nil)
+}
+
+// homeModel is what home feeds should have, as changes of it are written.
+type homeModel struct {
+	*world
+	stores  []*store.Store
+	r       *rand.Rand
+	viewer  *blog.User
+	authors []*blog.User
+
+	following sync.Mutex // held while a follow changes
+
+	mu      sync.Mutex
+	posts   map[string]*blog.Post // guarded by mu, as the others are
+	follows map[string]bool       // by author
+	deleted map[string]bool       // authors
+	touched map[string]bool       // posts and authors, since the last round
+	edits   int
+}
+
+// step makes a random change through a random instance.
+func (m *homeModel) step() error {
+	ctx := context.Background()
+	m.mu.Lock()
+	s, author := m.stores[m.r.IntN(len(m.stores))], m.authors[m.r.IntN(len(m.authors))].UserID
+	action := m.r.IntN(20)
+	m.edits++
+	n := m.edits
+	var post *blog.Post
+	if all := slices.Collect(maps.Values(m.posts)); len(all) > 0 {
+		post = all[m.r.IntN(len(all))]
+	}
+	deleted := len(m.deleted)
+	gone := m.deleted[author]
+	switch {
+	case action < 6 && !gone || action < 12 && post == nil:
+	case action < 12:
+		m.touched[post.ID] = true
+		gone = m.deleted[post.UserID]
+	case action < 14:
+	case action < 19:
+		m.touched[author] = true
+	case deleted < 2:
+		m.touched[author], m.deleted[author] = true, true
+	}
+	m.mu.Unlock()
+	if gone {
+		return nil
+	}
+	switch {
+	case action < 6:
+		p, err := s.CreatePost(ctx, store.NewPost{AuthorID: author, Title: fmt.Sprint("new ", n), Content: "text"})
+		if err != nil {
+			return err
+		}
+		m.mu.Lock()
+		m.posts[p.ID], m.touched[p.ID] = p, true
+		m.mu.Unlock()
+	case action < 9:
+		_, err := s.EditPost(ctx, post.UserID, post.ID, store.PostEdit{Title: new(fmt.Sprint("edit ", n))})
+		return err
+	case action < 12:
+		m.mu.Lock()
+		delete(m.posts, post.ID)
+		m.mu.Unlock()
+		return s.DeletePost(ctx, post.UserID, post.ID)
+	case action < 14:
+		_, err := s.UpdateUser(ctx, author, store.UserEdit{Username: new(fmt.Sprint("name", n))})
+		return err
+	case action < 19:
+		return m.toggle(ctx, s, author)
+	case deleted < 2:
+		u, err := s.User(ctx, author)
+		if err != nil || u == nil {
+			return err
+		}
+		return s.DeleteUser(ctx, author, u.Username)
+	}
+	return nil
+}
+
+// toggle begins or ends the follow of an author.
+func (m *homeModel) toggle(ctx context.Context, s *store.Store, author string) error {
+	m.following.Lock()
+	defer m.following.Unlock()
+	change := s.FollowUser
+	if m.follows[author] {
+		change = s.UnfollowUser
+	}
+	if _, err := change(ctx, m.viewer.UserID, author); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.follows[author] = !m.follows[author]
+	return nil
+}
+
+// wanted returns the ids of the posts that the feed should have, newest first.
+func (m *homeModel) wanted() (ids []string) {
+	var posts []*blog.Post
+	for _, p := range m.posts {
+		if m.follows[p.UserID] && !m.deleted[p.UserID] {
+			posts = append(posts, p)
+		}
+	}
+	slices.SortFunc(posts, func(a, b *blog.Post) int {
+		return strings.Compare(string(b.CreatedAt)+b.ID, string(a.CreatedAt)+a.ID)
+	})
+	for _, p := range posts {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// walk reads the whole feed, each page from another instance.
+func (m *homeModel) walk(stores []*store.Store) (posts []*blog.Post) {
+	m.T.Helper()
+	for p := (store.Paging{First: 3}); ; {
+		page, err := stores[len(posts)%len(stores)].Home(m.T.Context(), m.viewer.UserID, p)
+		if err != nil {
+			m.T.Fatal(err)
+		}
+		posts = append(posts, page.Items...)
+		if !page.More {
+			return posts
+		}
+		p.After = page.End()
+	}
+}
+
+// Walks of a home feed over instances, while others publish, edit and delete posts, authors are renamed and deleted, and
+// follows change, have nothing twice, all that exists and is followed all the time, and nothing that is not, also beyond
+// the index and across months. Once the changes are known, all instances have exactly what they should.
+func TestHome_Model(t *testing.T) {
+	for name, tt := range map[string]struct {
+		recency, cacheBytes, unknown int
+	}{
+		"in the index":                 {0, 1 << 20, 0},
+		"beyond it, few authors":       {15, 1 << 20, 0},
+		"beyond it, many authors":      {15, 1 << 20, 60},
+		"beyond it, without a cache":   {15, 0, 0},
+		"in the index without a cache": {0, 0, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			w := newWorld(t)
+			m := &homeModel{world: w, r: rand.New(rand.NewPCG(seed, 0)), posts: map[string]*blog.Post{},
+				follows: map[string]bool{}, deleted: map[string]bool{}, touched: map[string]bool{}}
+			for i := range 6 {
+				u, posts := addPosts(w, fmt.Sprint("writer", i), 15, time.Date(2025, 12, 1+i, 0, 0, 0, 0, time.UTC),
+					storetest.Epoch(), func(int) []string { return nil })
+				m.authors = append(m.authors, u)
+				for _, p := range posts {
+					m.posts[p.ID] = p
+				}
+			}
+			m.viewer = w.AddUser("reader")
+			w.addFollows(m.viewer, unknownAuthors(tt.unknown)...)
+			for i := range 2 {
+				m.stores = append(m.stores, w.instance(fmt.Sprint("store", i), tt.cacheBytes, store.Options{Recency: tt.recency}))
+			}
+			for _, u := range m.authors[:3] {
+				if _, err := m.stores[0].FollowUser(t.Context(), m.viewer.UserID, u.UserID); err != nil {
+					t.Fatal(err)
+				}
+				m.follows[u.UserID] = true
+			}
+			rounds := 12
+			if testing.Short() {
+				rounds = 4
+			}
+			for range rounds {
+				for i := range m.stores {
+					testkit.Until(t, func() error {
+						var ids []string
+						for _, p := range m.walk(m.stores[i : i+1]) {
+							ids = append(ids, p.ID)
+						}
+						if want := m.wanted(); !slices.Equal(ids, want) {
+							return fmt.Errorf("store %d has\n%v, want\n%v", i, ids, want)
+						}
+						return nil
+					})
+				}
+				m.round()
+			}
+		})
+	}
+}
+
+// round walks the feed while it changes.
+func (m *homeModel) round() {
+	m.T.Helper()
+	clear(m.touched)
+	before, followed := m.wanted(), maps.Clone(m.follows)
+	hidden := maps.Clone(m.deleted)
+	var changes errgroup.Group
+	for range 2 {
+		changes.Go(func() error {
+			for range 6 {
+				switch err := m.step(); blog.CodeOf(err) {
+				case blog.NotFound, blog.Forbidden, blog.Conflict: // the other has deleted it
+				default:
+					if err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	walked := m.walk(m.stores)
+	if err := changes.Wait(); err != nil {
+		m.T.Fatal(err)
+	}
+	var last *blog.Post
+	have := map[string]bool{}
+	for _, p := range walked {
+		if last != nil && (p.CreatedAt > last.CreatedAt || p.CreatedAt == last.CreatedAt && p.ID >= last.ID) {
+			m.T.Errorf("%s of %s comes after %s of %s", p.ID, p.CreatedAt, last.ID, last.CreatedAt)
+		}
+		if !m.touched[p.UserID] && (!followed[p.UserID] || hidden[p.UserID]) {
+			m.T.Errorf("%s is of an author who is not followed", p.ID)
+		}
+		have[p.ID], last = true, p
+	}
+	for _, id := range before {
+		if p := m.posts[id]; p != nil && !m.touched[id] && !m.touched[p.UserID] && !have[id] {
+			m.T.Errorf("%s of %s is missing", id, p.CreatedAt)
+		}
+	}
+}
+
+// A stream of a home feed has the new posts of those whom the viewer follows: by follows of this instance at once, by
+// those of others a moment later.
+func TestHomePublished(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.instance("one", 1<<20, store.Options{}), w.instance("two", 1<<20, store.Options{})
+	ctx := t.Context()
+	ada, bob, eve, dan := w.AddUser("ada"), w.AddUser("bob"), w.AddUser("eve"), w.AddUser("dan")
+	w.addFollows(ada, dan.UserID)
+	here, err := one.HomePublished(ctx, ada.UserID)
+	open(t, here, err)
+	there, err := two.HomePublished(ctx, ada.UserID)
+	open(t, there, err)
+	want := func(what, title string) {
+		t.Helper()
+		if got, _ := next(t, here); got.Title != title {
+			t.Errorf("%s: got %s, want %s", what, got.Title, title)
+		}
+	}
+	change := func(f func(context.Context, string, string) (*blog.User, error), author *blog.User) {
+		t.Helper()
+		if _, err := f(ctx, ada.UserID, author.UserID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.AddPost(bob, "b1")
+	w.AddPost(dan, "d1")
+	want("of the view alone", "d1")
+	change(one.FollowUser, bob)
+	w.AddPost(bob, "b2")
+	want("after a follow here", "b2")
+	change(one.UnfollowUser, bob)
+	w.AddPost(bob, "b3")
+	w.AddPost(dan, "d2")
+	want("after the end of a follow here", "d2")
+	if got, _ := next(t, there); got.Title != "d1" {
+		t.Errorf("elsewhere: got %s, want d1", got.Title)
+	}
+	change(two.FollowUser, eve)
+	untilTrue(t, "a follow elsewhere is not known", func() bool {
+		w.AddPost(eve, "e")
+		select {
+		case p := <-here.Events():
+			return p.Title == "e"
+		default:
+			return false
+		}
+	})
+	if err := one.DeleteUser(ctx, dan.UserID, "dan"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: dan.UserID, Title: "of a deleted author", Content: "text"})
+	w.AddPost(eve, "last")
+	for {
+		p, _ := next(t, here)
+		if p.UserID == dan.UserID {
+			t.Errorf("a deleted author has published %s: %v", p.Title, err)
+		}
+		if p.Title == "last" {
+			break
+		}
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -56,7 +57,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.savedStore = newSavedStore(b, authors)
-	s.homeStore = homeStore{base: b, follows: recency.NewFollows()}
+	s.homeStore = homeStore{base: b, follows: recency.NewFollows(), usersTail: new(atomic.Pointer[itemcache.Tail])}
 	s.followStore = followStore{b, authors, &s.userStore, &s.homeStore}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
@@ -78,7 +79,10 @@ func (s *Store) Instance() string { return s.o.Instance }
 func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			return s.tail("cache-users", s.users, "userId", authors.dropChanged(s.seeFollows(h)), wokenByReads, nil)
+			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.seeFollows(h)),
+				func() bool { return !s.follows.Any() }, nil)
+			s.usersTail.Store(tail)
+			return tail
 		},
 		WaitsForTail: s.users.Caches(), Lag: projection.IdleInterval(s.o.PollInterval),
 		Hidden: func(userID string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,7 @@ func item(kind, id string, other map[string]any) []byte {
 // streams are those of the post p, and of all new posts.
 type streams struct {
 	published, changed *Stream[*blog.Post]
+	home               *Stream[*blog.Post] // of cyd, who follows ada
 	comments           *Stream[*blog.Comment]
 	changes            *Stream[*CommentChange]
 	deleted            *Stream[*PostDeletion]
@@ -57,7 +59,13 @@ type streams struct {
 
 func newEvents(t *testing.T, d *deletions) *Events {
 	t.Helper()
-	e, err := New(Options{Clock: func() time.Time { return start }, Metrics: prometheus.NewRegistry(), Deletions: d})
+	e, err := New(Options{Clock: func() time.Time { return start }, Metrics: prometheus.NewRegistry(), Deletions: d,
+		SeePost: func(*blog.Change) {}, Waiting: func(author string) []string {
+			if author == "ada" {
+				return []string{"cyd"}
+			}
+			return nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +73,7 @@ func newEvents(t *testing.T, d *deletions) *Events {
 }
 
 func follow(e *Events) *streams {
-	return &streams{e.published.open(""), e.changed.open("p"), e.comments.open("p"), e.commentChanges.open("p"),
+	return &streams{e.published.open(""), e.changed.open("p"), e.home.open("cyd"), e.comments.open("p"), e.commentChanges.open("p"),
 		e.deleted.open("p")}
 }
 
@@ -92,6 +100,7 @@ func received[T any](s *Stream[T], name func(T) string) (all []string) {
 func (s *streams) arrived() map[string][]string {
 	all := map[string][]string{
 		"published": received(s.published, func(p *blog.Post) string { return p.ID }),
+		"home":      received(s.home, func(p *blog.Post) string { return p.ID }),
 		"changed":   received(s.changed, func(p *blog.Post) string { return p.ID + " " + p.Title }),
 		"comments":  received(s.comments, func(c *blog.Comment) string { return c.ID }),
 		"changes": received(s.changes, func(c *CommentChange) string {
@@ -124,9 +133,9 @@ func TestDistribute(t *testing.T) {
 		items [][]byte
 		want  events
 	}{
-		"a new post": {[][]byte{item(blog.TypePost, "q", nil)}, events{"published": {"q"}}},
+		"a new post": {[][]byte{item(blog.TypePost, "q", nil)}, events{"published": {"q"}, "home": {"q"}}},
 		"the post, new": {[][]byte{item(blog.TypePost, "p", nil)},
-			events{"published": {"p"}, "changed": {"p T"}}},
+			events{"published": {"p"}, "home": {"p"}, "changed": {"p T"}}},
 		"the post, changed": {[][]byte{item(blog.TypePost, "p", with("title", "U"))},
 			events{"changed": {"p U"}}},
 		"another post, changed":      {[][]byte{item(blog.TypePost, "q", before)}, events{}},
@@ -143,9 +152,9 @@ func TestDistribute(t *testing.T) {
 		"a comment elsewhere":  {[][]byte{item(blog.TypeComment, "c", map[string]any{"postId": "q"})}, events{}},
 		"a deleted user's":     {[][]byte{item(blog.TypeComment, "c", bob(start))}, events{}},
 		"a like":               {[][]byte{item(blog.TypeLike, "l", nil)}, events{}},
-		"invalid JSON, before": {[][]byte{[]byte("{"), item(blog.TypePost, "q", nil)}, events{"published": {"q"}}},
+		"invalid JSON, before": {[][]byte{[]byte("{"), item(blog.TypePost, "q", nil)}, events{"published": {"q"}, "home": {"q"}}},
 		"a malformed post, before": {[][]byte{item(blog.TypePost, "p", map[string]any{"likeCount": "many"}),
-			item(blog.TypePost, "q", nil)}, events{"published": {"q"}}},
+			item(blog.TypePost, "q", nil)}, events{"published": {"q"}, "home": {"q"}}},
 		"a malformed comment, before": {[][]byte{item(blog.TypeComment, "b", map[string]any{"content": 5}),
 			item(blog.TypeComment, "c", nil)}, events{"comments": {"c"}, "changes": {"ADDED c"}}},
 	} {
@@ -163,6 +172,48 @@ func TestDistribute(t *testing.T) {
 				t.Errorf("the deletions were awaited %d times, want once", d.awaits)
 			}
 		})
+	}
+}
+
+// The index of posts gets every change of a post that readers see, and every deletion, before the events.
+func TestDistribute_SeePost(t *testing.T) {
+	d := &deletions{hidden: "bob", until: blog.NewDate(start.Add(time.Minute))}
+	e := newEvents(t, d)
+	published := e.published.open("")
+	var seen []string
+	e.o.SeePost = func(c *blog.Change) {
+		if len(published.Events()) > 0 {
+			t.Error("an event came before")
+		}
+		seen = append(seen, fmt.Sprintf("%s by %s at %s, %t", c.ID, c.UserID, c.CreatedAt, c.Deleted))
+	}
+	deleted := item(blog.TypePost, "q", map[string]any{"deleted": true})
+	if err := e.distribute(t.Context(), [][]byte{item(blog.TypePost, "h", map[string]any{"userId": "bob"}), deleted,
+		item(blog.TypeComment, "c", nil), item(blog.TypePost, "p", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	at := blog.NewDate(start)
+	want := []string{fmt.Sprintf("q by ada at %s, true", at), fmt.Sprintf("p by ada at %s, false", at)}
+	if d := cmp.Diff(want, seen); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// The viewers of a home feed share an event, so that many viewers of it do not end the streams of slow readers.
+func TestDistribute_HomeBytes(t *testing.T) {
+	e := newEvents(t, &deletions{})
+	var viewers []string
+	for i := range 1000 {
+		viewers = append(viewers, fmt.Sprint("viewer", i))
+		e.home.open(viewers[i])
+	}
+	e.o.Waiting = func(string) []string { return viewers }
+	raw := item(blog.TypePost, "p", nil)
+	if err := e.distribute(t.Context(), [][]byte{raw}); err != nil {
+		t.Fatal(err)
+	}
+	if e.home.bytes < len(raw) || e.home.bytes > len(raw)+len(viewers) {
+		t.Errorf("%d bytes are counted, want those of one event of %d", e.home.bytes, len(raw))
 	}
 }
 
@@ -226,8 +277,8 @@ func TestEndOfAuthor(t *testing.T) {
 	if d := cmp.Diff(want, s.arrived()); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	if n := e.streams(); n != 1 {
-		t.Errorf("%d streams are open, want that of new posts", n)
+	if n := e.streams(); n != 2 {
+		t.Errorf("%d streams are open, want those of new posts", n)
 	}
 }
 
@@ -294,6 +345,28 @@ func TestOpen_WithoutTail(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Who waits for the posts of a home feed is told once that its stream has ended, or was not opened.
+func TestHomePosts_Ended(t *testing.T) {
+	e := newEvents(t, &deletions{})
+	ended := 0
+	count := func() { ended++ }
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := e.HomePosts(canceled, "cyd", count); err == nil || ended != 1 {
+		t.Errorf("not opened: %v, told %d times", err, ended)
+	}
+	close(e.tailReady())
+	s, err := e.HomePosts(t.Context(), "cyd", count)
+	if err != nil || ended != 1 {
+		t.Fatalf("%v, told %d times before the end", err, ended-1)
+	}
+	s.Close()
+	s.Close()
+	if ended != 2 {
+		t.Errorf("told %d times, want once", ended-1)
 	}
 }
 

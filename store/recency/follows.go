@@ -145,6 +145,13 @@ func (w *Waiter) Close() {
 	}
 }
 
+// Any reports whether anybody waits.
+func (f *Follows) Any() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.waiting) > 0
+}
+
 // Waiting returns the viewers who wait for the posts of an author.
 func (f *Follows) Waiting(author string) (viewers []string) {
 	f.mu.Lock()

@@ -1,0 +1,85 @@
+package recency
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFollows_Fresh(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(f *Follows)
+		want   map[string]bool
+	}{
+		"none":               {func(*Follows) {}, nil},
+		"a follow":           {func(f *Follows) { f.Wrote("ada", "bob", 1, true) }, map[string]bool{"bob": true}},
+		"that the view has":  {func(f *Follows) { f.Wrote("ada", "bob", 1, true); f.Viewed("ada", "bob", 1, true) }, nil},
+		"of another viewer":  {func(f *Follows) { f.Wrote("eve", "bob", 1, true) }, nil},
+		"the end of it":      {func(f *Follows) { f.Wrote("ada", "bob", 1, true); f.Wrote("ada", "bob", 2, false) }, map[string]bool{"bob": false}},
+		"reported backwards": {func(f *Follows) { f.Wrote("ada", "bob", 2, false); f.Wrote("ada", "bob", 1, true) }, map[string]bool{"bob": false}},
+		"of which the view has the beginning": {func(f *Follows) {
+			f.Wrote("ada", "bob", 1, true)
+			f.Wrote("ada", "bob", 2, false)
+			f.Viewed("ada", "bob", 1, true)
+		}, map[string]bool{"bob": false}},
+		"after that of another process": {func(f *Follows) {
+			f.Wrote("ada", "bob", 1, true)
+			f.Viewed("ada", "bob", 2, false)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := NewFollows()
+			tt.change(f)
+			if got := f.Fresh("ada"); !maps.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAuthors_With(t *testing.T) {
+	a := NewAuthors([]string{"bob", "ada", "bob"})
+	if got := a.With(nil); got != a {
+		t.Error("a set without changes is another one")
+	}
+	b := a.With(map[string]bool{"ada": false, "eve": true, "bob": true})
+	if got := b.IDs(); !slices.Equal(got, []string{"bob", "eve"}) || b.Has("ada") || !b.Has("eve") || !a.Has("ada") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestFollows_Waiting(t *testing.T) {
+	f := NewFollows()
+	waiting := func(author string) string {
+		viewers := f.Waiting(author)
+		slices.Sort(viewers)
+		return strings.Join(viewers, " ")
+	}
+	want := func(what, author, viewers string) {
+		t.Helper()
+		if got := waiting(author); got != viewers {
+			t.Errorf("%s: %q wait for %s, want %q", what, got, author, viewers)
+		}
+	}
+	w := f.Wait("ada")
+	f.Viewed("ada", "eve", 1, true) // before the view is read
+	f.Viewed("ada", "dan", 2, false)
+	w.Load([]string{"bob", "dan"})
+	want("loaded", "bob", "ada")
+	want("changed before", "eve", "ada")
+	want("ended before", "dan", "")
+	f.Wrote("ada", "dan", 3, true)
+	want("follows again", "dan", "ada")
+	f.Viewed("ada", "dan", 2, false)
+	want("an older change of the view", "dan", "ada")
+	f.Viewed("ada", "dan", 4, false)
+	want("a newer change of the view", "dan", "")
+	other, second := f.Wait("cyd"), f.Wait("ada")
+	other.Load([]string{"bob"})
+	want("two viewers", "bob", "ada cyd")
+	w.Close()
+	want("another stream of the viewer", "bob", "ada cyd")
+	second.Close()
+	want("without streams", "bob", "cyd")
+}
