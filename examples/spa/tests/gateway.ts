@@ -17,6 +17,9 @@ const documents = {
     "mutation ($input: CreateUploadInput!) {" +
     " createUpload(input: $input) { upload { id url method headers { name value } } } }",
   comment: "mutation ($input: CreateCommentInput!) { createComment(input: $input) { comment { id } } }",
+  follow: "mutation ($input: FollowUserInput!) { followUser(input: $input) { user { id } } }",
+  like: "mutation ($input: LikePostInput!) { likePost(input: $input) { post { id } } }",
+  bookmark: "mutation ($input: BookmarkPostInput!) { bookmarkPost(input: $input) { post { id } } }",
   delete: "mutation ($input: DeletePostInput!) { deletePost(input: $input) { deletedPostId } }",
 };
 
@@ -123,8 +126,16 @@ export class Gateway {
     return id;
   }
 
-  join = (username: string) => this.#execute(username, "join", { username });
+  /** Creates a user, and returns their id. */
+  async join(username: string) {
+    type Created = { createUser: { user: { id: string } } };
+    return (await this.#execute<Created>(username, "join", { username })).createUser.user.id;
+  }
+
   updateUser = (user: string, changes: object) => this.#execute(user, "updateUser", changes);
   comment = (user: string, postId: string, content: string) => this.#execute(user, "comment", { postId, content });
+  follow = (user: string, id: string) => this.#execute(user, "follow", { id });
+  like = (user: string, postId: string) => this.#execute(user, "like", { postId });
+  bookmark = (user: string, id: string) => this.#execute(user, "bookmark", { id });
   delete = (user: string, id: string) => this.#execute(user, "delete", { id });
 }

@@ -50,7 +50,7 @@ test("the front page has more than the newest hundred posts", async ({ page }) =
   expect(new Set(paths).size).toBe(paths.length);
 });
 
-test("the keyboard alone reads, likes and comments", async ({ page, gateway }) => {
+test("the keyboard alone reads, follows, likes and comments", async ({ page, gateway }) => {
   const { slug } = await gateway.publish("alan", "By keys");
   await signInAs(page, "ada");
   await page.goto(`/posts/${slug}`);
@@ -60,9 +60,13 @@ test("the keyboard alone reads, likes and comments", async ({ page, gateway }) =
   await page.keyboard.press("Enter");
   await page.keyboard.press("Tab"); // the author
   await page.keyboard.press("Tab");
+  await expect(page.getByRole("button", { name: "Follow Alan" })).toBeFocused();
+  await page.keyboard.press("Tab");
   await expect(page.getByRole("button", { name: "Like" })).toBeFocused();
   await page.keyboard.press("Space");
   await expect(page.getByText("1 like", { exact: true })).toBeVisible();
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("button", { name: "Bookmark" })).toBeFocused();
   await page.keyboard.press("Tab");
   await page.keyboard.type("Without a mouse.");
   await page.keyboard.press("Tab");

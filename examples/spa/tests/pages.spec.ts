@@ -47,6 +47,72 @@ test("author", async ({ page }) => {
   await expect(page.getByRole("article").first()).toBeVisible();
 });
 
+test("author, signed in", async ({ page }) => {
+  await signInAs(page, "ada");
+  await page.goto("/authors/grace");
+  await expect(page.getByRole("button", { name: /^Follow/ })).toBeVisible();
+});
+
+test("followers", async ({ page, gateway }) => {
+  const author = "followed";
+  const id = await gateway.join(author);
+  await gateway.updateUser(author, { displayName: "مهاجر القيرواني" });
+  for (const user of ["alan", "grace", "ada"]) await gateway.follow(user, id);
+  const long = "follower".padEnd(30, "x");
+  await gateway.join(long);
+  await gateway.updateUser(long, { displayName: "Wolfeschlegelsteinhausenbergerdorff".padEnd(60, "f") });
+  await gateway.follow(long, id);
+  await signInAs(page, "ada");
+  await page.goto(`/authors/${author}/followers`);
+  await expect(page.getByRole("listitem")).toHaveCount(4);
+});
+
+test("following nobody", async ({ page, gateway }) => {
+  const reader = "alone";
+  await gateway.join(reader);
+  await signInAs(page, reader);
+  await page.goto(`/authors/${reader}/following`);
+  await expect(page.getByRole("link", { name: "Read the newest posts" })).toBeVisible();
+});
+
+test("home", async ({ page, gateway }) => {
+  const author = "writer";
+  const reader = "reader";
+  const id = await gateway.join(author);
+  await gateway.join(reader);
+  for (const n of [1, 2, 3]) await gateway.publish(author, `Of looms, ${n}`, "The loom weaves flowers. ".repeat(9));
+  await gateway.follow(reader, id);
+  await signInAs(page, reader);
+  await page.goto("/home");
+  await expect(async () => {
+    await page.reload(); // the home has a follow a moment later
+    await expect(page.getByRole("article")).toHaveCount(3, { timeout: 500 });
+  }).toPass();
+});
+
+const invitations = { home: "Follow somebody", bookmarks: "Bookmark a post", liked: "Like a post" };
+for (const [path, text] of Object.entries(invitations)) {
+  test(`${path}, empty`, async ({ page, gateway }) => {
+    const reader = `alone-${path}`;
+    await gateway.join(reader);
+    await signInAs(page, reader);
+    await page.goto(`/${path}`);
+    await expect(page.getByText(text)).toBeVisible();
+  });
+}
+
+test("bookmarks", async ({ page, gateway }) => {
+  const reader = "saver";
+  await gateway.join(reader);
+  for (const title of ["Saved for later", "Saved, too"]) {
+    const { id } = await gateway.publish("ada", title, "The loom weaves flowers. ".repeat(9), ["looms", "cards"]);
+    await gateway.bookmark(reader, id);
+  }
+  await signInAs(page, reader);
+  await page.goto("/bookmarks");
+  await expect(page.getByRole("button", { name: "Bookmarked" }).first()).toBeVisible();
+});
+
 test("tag", async ({ page }) => {
   await page.goto("/tags/bread");
   await expect(page.getByRole("heading", { level: 1, name: "#bread" })).toBeVisible();

@@ -8,8 +8,10 @@ const routes = [
   { path: "/authors/:username", page: "author", query: "AuthorPageQuery" },
   { path: "/tags/:name", page: "tag", query: "TagPageQuery" },
   { path: "/search", page: "search", query: "SearchPageQuery" },
-  ...["/posts/:slug/edit", "/write", "/drafts", "/drafts/:id", "/settings", "/signin", "/signin/callback", "/welcome"]
-    .map((path) => ({ path })),
+  ...[
+    "/home", "/posts/:slug/edit", "/authors/:username/followers", "/authors/:username/following", "/write", "/drafts",
+    "/drafts/:id", "/liked", "/bookmarks", "/settings", "/signin", "/signin/callback", "/welcome",
+  ].map((path) => ({ path })),
 ];
 
 /** The variable that relay-compiler adds for signedIn.relayprovider.ts. */

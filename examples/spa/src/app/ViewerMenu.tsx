@@ -29,6 +29,8 @@ export function ViewerMenu() {
       <div id="viewer-menu" ref={menu} popover="auto">
         <Link href={`/authors/${viewer.username}`} onClick={close}>{viewer.displayName}</Link>
         <Link href="/drafts" onClick={close}>Drafts</Link>
+        <Link href="/liked" onClick={close}>Liked posts</Link>
+        <Link href="/bookmarks" onClick={close}>Bookmarks</Link>
         <Link href="/settings" onClick={close}>Settings</Link>
         <button type="button" onClick={signOut}>Sign out</button>
       </div>

@@ -44,8 +44,8 @@ function load(address: string, path: string, search: string): Page {
 }
 
 /** A page to which the reader goes back or forward stays as they left it; another is shown at once, and read again. */
-function policy({ forUsers }: Route) {
-  if (forUsers) return "network-only";
+function policy({ fresh }: Route) {
+  if (fresh) return "network-only";
   return current === undefined || isRestoring() ? "store-or-network" : "store-and-network";
 }
 

@@ -3,8 +3,10 @@ import { Link, Redirect } from "wouter";
 import type { AuthorPageQuery } from "../__generated__/AuthorPageQuery.graphql";
 import { NotFoundPage } from "../app/NotFoundPage";
 import { PageHeading } from "../app/PageHeading";
+import { FollowButton } from "../follow/FollowButton";
 import { pathOfSearch } from "../search/address";
 import { Avatar } from "../ui/Avatar";
+import { count, digits } from "../ui/count";
 import { onDay, Time } from "../ui/Time";
 import { AuthorPosts } from "./AuthorPosts";
 import { DeleteAuthor } from "./DeleteAuthor";
@@ -24,6 +26,9 @@ export default function AuthorPage({ query }: { query: PreloadedQuery<AuthorPage
           bio
           createdAt
           postCount
+          followerCount
+          followingCount
+          ...FollowButton_user
           ...AuthorPosts_user
         }
       }
@@ -39,10 +44,17 @@ export default function AuthorPage({ query }: { query: PreloadedQuery<AuthorPage
         <PageHeading title={user.displayName} />
         <p>
           <bdi>@{user.username}</bdi> ·{" "}
-          {user.postCount != null && <>{user.postCount === 1 ? "1 post" : `${user.postCount} posts`} · </>}
+          {user.postCount != null && <>{count(user.postCount, "post")} · </>}
+          {user.followerCount != null && (
+            <><Link href={`/authors/${user.username}/followers`}>{count(user.followerCount, "follower")}</Link> · </>
+          )}
+          {user.followingCount != null && (
+            <><Link href={`/authors/${user.username}/following`}>{digits(user.followingCount)} following</Link> · </>
+          )}
           {user.createdAt && <>writes here since <Time value={user.createdAt} phrase={onDay} /> · </>}
           <Link href={pathOfSearch({ author: user.id })}>Search in these posts</Link>
         </p>
+        <FollowButton user={user} />
         {user.bio && <p className="bio" dir="auto">{user.bio}</p>}
       </header>
       <AuthorPosts user={user} />

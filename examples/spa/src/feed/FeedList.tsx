@@ -1,10 +1,37 @@
 import { startTransition } from "react";
 import { graphql, usePaginationFragment } from "react-relay/hooks";
 import type { FeedList_query$key } from "../__generated__/FeedList_query.graphql";
+import type { FeedListNewestQuery } from "../__generated__/FeedListNewestQuery.graphql";
 import type { FeedListQuery } from "../__generated__/FeedListQuery.graphql";
+import type { FeedListSubscription } from "../__generated__/FeedListSubscription.graphql";
 import { nodesOf } from "../network/nodesOf";
-import { NewPosts } from "./NewPosts";
+import { NewPosts, type Source } from "./NewPosts";
 import { PostList } from "./PostList";
+
+const source: Source<FeedListSubscription, FeedListNewestQuery> = {
+  subscription: graphql`
+    subscription FeedListSubscription {
+      postPublished {
+        id
+        createdAt
+      }
+    }
+  `,
+  published: ({ postPublished }) => postPublished,
+  query: graphql`
+    query FeedListNewestQuery {
+      feed(first: 20) {
+        edges {
+          node {
+            id
+            createdAt
+          }
+        }
+      }
+    }
+  `,
+  newest: ({ feed }) => nodesOf(feed),
+};
 
 /** The feed, which loads more as one scrolls. */
 export function FeedList({ query }: { query: FeedList_query$key }) {
@@ -36,7 +63,7 @@ export function FeedList({ query }: { query: FeedList_query$key }) {
 
   return (
     <PostList posts={posts} pagination={pagination} empty="There are no posts yet." end="These are all the posts.">
-      <NewPosts shown={posts} onShow={showNewest} />
+      <NewPosts source={source} shown={posts} onShow={showNewest} />
     </PostList>
   );
 }

@@ -3,6 +3,7 @@ import type { FeedPageQuery } from "../__generated__/FeedPageQuery.graphql";
 import { PageHeading } from "../app/PageHeading";
 import { TopTags } from "../tag/TopTags";
 import { FeedList } from "./FeedList";
+import { FeedTabs } from "./FeedTabs";
 
 /** The front page: the newest posts. */
 export function FeedPage({ query }: { query: PreloadedQuery<FeedPageQuery> }) {
@@ -18,6 +19,7 @@ export function FeedPage({ query }: { query: PreloadedQuery<FeedPageQuery> }) {
   return (
     <div className="page">
       <PageHeading title="Byline" hidden>The newest posts</PageHeading>
+      <FeedTabs />
       <TopTags query={data} />
       <FeedList query={data} />
     </div>

@@ -1,8 +1,6 @@
 import { useMemo, useState } from "react";
-import { fetchQuery, graphql, useRelayEnvironment, useSubscription } from "react-relay/hooks";
-import type { GraphQLSubscriptionConfig } from "relay-runtime";
-import type { NewPostsQuery } from "../__generated__/NewPostsQuery.graphql";
-import type { NewPostsSubscription } from "../__generated__/NewPostsSubscription.graphql";
+import { fetchQuery, useRelayEnvironment, useSubscription } from "react-relay/hooks";
+import type { GraphQLSubscriptionConfig, GraphQLTaggedNode, OperationType } from "relay-runtime";
 import { useReadAgain } from "../network/useReadAgain";
 
 interface Post {
@@ -10,45 +8,39 @@ interface Post {
   readonly createdAt: string;
 }
 
-const subscription = graphql`
-  subscription NewPostsSubscription {
-    postPublished {
-      id
-      createdAt
-    }
-  }
-`;
+/** Where the new posts of a list come from. */
+export interface Source<Published extends OperationType, Newest extends OperationType> {
+  subscription: GraphQLTaggedNode;
+  published: (event: Published["response"]) => Post;
+  query: GraphQLTaggedNode; // for what was published without a connection
+  newest: (response: Newest["response"]) => readonly Post[];
+}
 
-const newestQuery = graphql`
-  query NewPostsQuery {
-    feed(first: 20) {
-      edges {
-        node {
-          id
-          createdAt
-        }
-      }
-    }
-  }
-`;
+interface Props<Published extends OperationType, Newest extends OperationType> {
+  source: Source<Published, Newest>; // a constant
+  shown: readonly Post[];
+  onShow: () => void;
+}
 
 /** A button that appears when posts are published that the list does not show. */
-export function NewPosts({ shown, onShow }: { shown: readonly Post[]; onShow: () => void }) {
+export function NewPosts<Published extends OperationType, Newest extends OperationType>(
+  { source, shown, onShow }: Props<Published, Newest>,
+) {
   const environment = useRelayEnvironment();
   const [published, setPublished] = useState<readonly Post[]>([]);
-  const config = useMemo<GraphQLSubscriptionConfig<NewPostsSubscription>>(
+  const config = useMemo<GraphQLSubscriptionConfig<Published>>(
     () => ({
-      subscription,
+      subscription: source.subscription,
       variables: {},
-      onNext: (event) => { if (event) setPublished((old) => [...old, event.postPublished]); },
+      onNext: (event) => { if (event) setPublished((old) => [...old, source.published(event)]); },
     }),
-    [],
+    [source],
   );
   useSubscription(config);
   useReadAgain(() => {
     const networkCacheConfig = { metadata: { post: true } }; // by POST, which no CDN caches
-    fetchQuery<NewPostsQuery>(environment, newestQuery, {}, { networkCacheConfig }).subscribe({
-      next: ({ feed }) => { setPublished((old) => [...old, ...feed.edges.map(({ node }) => node)]); },
+    fetchQuery<Newest>(environment, source.query, {}, { networkCacheConfig }).subscribe({
+      next: (response) => { setPublished((old) => [...old, ...source.newest(response)]); },
       error: () => undefined, // the next connection reads again
     });
   });

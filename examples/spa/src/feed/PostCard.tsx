@@ -5,16 +5,18 @@ import type { PostCard_post$key } from "../__generated__/PostCard_post.graphql";
 import { AuthorLine } from "../author/AuthorLine";
 import { Cover } from "../pictures/Cover";
 import { TagLinks } from "../tag/TagLinks";
+import { count } from "../ui/count";
 import "./PostCard.css";
 
 interface Props {
   post: PostCard_post$key;
   first: boolean; // its cover is among what a reader sees first
   children?: ReactNode; // another part of the text than the excerpt
+  action?: ReactNode; // what readers can do with it
 }
 
 /** A post in a list. */
-export function PostCard({ post, first, children }: Props) {
+export function PostCard({ post, first, children, action }: Props) {
   const { slug, title, excerpt, tags, likeCount, commentCount, ...data } = useFragment(
     graphql`
       fragment PostCard_post on Post {
@@ -43,6 +45,7 @@ export function PostCard({ post, first, children }: Props) {
           {count(likeCount, "like")} · {count(commentCount, "comment")}
         </p>
         <TagLinks tags={tags} label="Tags" />
+        {action}
       </footer>
     </article>
   );
@@ -50,5 +53,3 @@ export function PostCard({ post, first, children }: Props) {
 
 // The gateway cuts excerpts at 280 characters, between words.
 const isCut = (excerpt: string) => excerpt.length > 240 && /[\p{L}\p{N},;:]$/u.test(excerpt);
-
-const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? "" : "s"}`;

@@ -4,7 +4,9 @@ import { PageHeading } from "../app/PageHeading";
 import { useHead } from "../app/useHead";
 import { AuthorLine } from "../author/AuthorLine";
 import { Comments } from "../comments/Comments";
+import { FollowButton } from "../follow/FollowButton";
 import { Cover } from "../pictures/Cover";
+import { BookmarkButton } from "../saved/BookmarkButton";
 import { TagLinks } from "../tag/TagLinks";
 import { LikeButton } from "./LikeButton";
 import { PostActions } from "./PostActions";
@@ -24,10 +26,14 @@ export function Post({ post }: { post: Post_post$key }) {
         seoTitle
         seoDescription
         canonicalUrl
+        author {
+          ...FollowButton_user
+        }
         ...AuthorLine_post
         ...Cover_post
         ...PostContent_post
         ...LikeButton_post
+        ...BookmarkButton_post
         ...PostActions_post
         ...Comments_post
       }
@@ -41,9 +47,12 @@ export function Post({ post }: { post: Post_post$key }) {
       <article className="post">
         <header>
           <PageHeading title={data.seoTitle ?? data.title}>{data.title}</PageHeading>
-          <AuthorLine post={data}>
-            {data.readingMinutes} min read
-          </AuthorLine>
+          <div className="author-row">
+            <AuthorLine post={data}>
+              {data.readingMinutes} min read
+            </AuthorLine>
+            <FollowButton user={data.author} />
+          </div>
         </header>
         <Cover post={data} priority />
         {deleted && <p role="alert" className="notice">This post has just been deleted.</p>}
@@ -51,6 +60,7 @@ export function Post({ post }: { post: Post_post$key }) {
         <TagLinks tags={data.tags} label="Tags" />
         <footer>
           <LikeButton post={data} />
+          <BookmarkButton post={data} />
           <PostActions post={data} />
         </footer>
       </article>
