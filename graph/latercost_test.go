@@ -200,6 +200,8 @@ func testLaterRU(t *testing.T, instances int) {
 		{"ada", `deleteComment(input: {id: "<last>"}) { deletedCommentId }`},
 		{"ada", `likePost(input: {postId: "<post:ada 100>"}) { post { id } }`},
 		{"ada", `unlikePost(input: {postId: "<post:ada 100>"}) { post { id } }`},
+		{"ada", `bookmarkPost(input: {id: "<post:ada 100>"}) { post { id } }`},
+		{"ada", `removeBookmark(input: {id: "<post:ada 100>"}) { post { id } }`},
 		{"ada", `followUser(input: {id: "<user:grace>"}) { user { id } }`},
 		{"ada", `unfollowUser(input: {id: "<user:grace>"}) { user { id } }`},
 		{"follower", `updateUser(input: {displayName: "F"}) { user { id } }`},

@@ -11,6 +11,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/graph/document"
+	"byline/graph/globalid"
 	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/blog"
@@ -119,6 +120,28 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"unlikePost",
 			read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
 	)
+	for i := range 20 {
+		id, _ := globalid.Parse(b.names[fmt.Sprint("post:post ", 20+i)])
+		b.like(t, "user0050", id.Key)
+		if _, err := b.store.BookmarkPost(t.Context(), subjectID("user0050"), id.Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patterns = append(patterns,
+		accessPattern{"bookmarkPost",
+			read("user0050", `mutation { bookmarkPost(input: {id: "<post:post 3>"}) { post { title viewerHasBookmarked } } }`)},
+		accessPattern{"removeBookmark",
+			read("user0050", `mutation { removeBookmark(input: {id: "<post:post 20>"}) { post { title } } }`)},
+		accessPattern{"whether posts are bookmarked",
+			read("user0051", `{ feed(first: 20) { edges { node { viewerHasBookmarked } } } }`)},
+		accessPattern{"the number of bookmarks", read("user0050", `{ viewer { bookmarks { totalCount } } }`)},
+	)
+	for _, n := range []int{1, 10, 20} {
+		for _, list := range []string{"bookmarks", "likedPosts"} {
+			patterns = append(patterns, accessPattern{fmt.Sprint(n, " ", list),
+				read("user0050", `{ viewer { %s(first: %d) { edges { node { title content } } } } }`, list, n)})
+		}
+	}
 	for i := range 100 {
 		name := fmt.Sprintf("user%04d", i)
 		if i > 20 {

@@ -103,6 +103,17 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"Following": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Following(ctx, s.bob.UserID, store.Paging{First: 10}))
 	},
+	"Bookmarks": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Bookmarks(ctx, s.bob.UserID, store.Paging{First: 10}))
+	},
+	"Bookmarked": func(ctx context.Context, s *scene) (any, error) {
+		return s.Bookmarked(ctx, s.bob.UserID, []string{s.post.ID, s.long.ID})
+	},
+	"BookmarkCount": func(ctx context.Context, s *scene) (any, error) { return s.BookmarkCount(ctx, s.bob.UserID) },
+	"LikedPosts": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.LikedPosts(ctx, s.bob.UserID, store.Paging{First: 10}))
+	},
+	"LikedCount": func(ctx context.Context, s *scene) (any, error) { return s.LikedCount(ctx, s.bob.UserID) },
 	"CreateUpload": func(ctx context.Context, s *scene) (any, error) {
 		_, err := s.CreateUpload(ctx, s.ada.UserID, "image/png", 1)
 		if blog.CodeOf(err) == blog.Invalid { // the world has no files
@@ -167,6 +178,26 @@ type writeOperation struct {
 }
 
 var writeOperations = map[string]writeOperation{
+	"BookmarkPost": {
+		do: func(ctx context.Context, s *scene) error {
+			p, err := s.BookmarkPost(ctx, s.bob.UserID, s.post.ID)
+			return result(err, p != nil && p.ID == s.post.ID, p)
+		},
+		done: func(ctx context.Context, s *scene) error {
+			got, err := s.Bookmarked(ctx, s.bob.UserID, []string{s.post.ID, s.long.ID})
+			return result(err, len(got) == 2 && got[0] && got[1], got)
+		},
+	},
+	"RemoveBookmark": {
+		do: func(ctx context.Context, s *scene) error {
+			p, err := s.RemoveBookmark(ctx, s.bob.UserID, s.long.ID)
+			return result(err, p != nil && p.ID == s.long.ID, p)
+		},
+		done: func(ctx context.Context, s *scene) error {
+			got, err := s.Bookmarked(ctx, s.bob.UserID, []string{s.post.ID, s.long.ID})
+			return result(err, len(got) == 2 && !got[0] && !got[1], got)
+		},
+	},
 	"CreateUser": {
 		do: func(ctx context.Context, s *scene) error {
 			u, err := s.CreateUser(ctx, store.NewUser{ID: "new-" + s.name, Username: "new-" + s.name, Key: "key"})

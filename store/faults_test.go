@@ -43,7 +43,7 @@ type scene struct {
 	name       string
 	ada, bob   *blog.User
 	post, long *blog.Post    // by ada
-	comment    *blog.Comment // by bob, who follows ada, on post, which bob also likes
+	comment    *blog.Comment // by bob, who follows ada, likes post, and has bookmarked long; on post
 	grown      *blog.Post    // by ada, has become long by an edit, so that its id does not tell; nil except for reads
 	draft      *blog.Post    // of ada
 	lost, torn *blog.Post    // by ada, without their texts, as if edits had come between reads; nil except for reads
@@ -60,6 +60,11 @@ func (w *faultWorld) newScene(name string) *scene {
 	if _, err := w.FollowUser(w.T.Context(), s.bob.UserID, s.ada.UserID); err != nil {
 		w.T.Fatal(err)
 	}
+	if _, err := w.BookmarkPost(w.T.Context(), s.bob.UserID, s.long.ID); err != nil {
+		w.T.Fatal(err)
+	}
+	like := blog.Like{PostID: s.post.ID, Byline: s.bob.Byline, CreatedAt: s.post.CreatedAt}
+	w.Upsert("users", s.bob.UserID, string(blog.Encode(like.Liked())))
 	s.draft = w.addDraft(s.ada, "draft "+name, "c")
 	return s
 }
@@ -189,6 +194,7 @@ func (w *faultWorld) settled() {
 		w.Clock.Millis.Add(1000)
 		storetest.Pass(time.Second)
 	}
+	storetest.Pass(5 * time.Second) // the views of likes that have ended are deleted
 	testkit.Until(w.T, w.CaughtUp)
 	stop()
 	for _, d := range w.Differences(0) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"slices"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -64,7 +65,13 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 			}
 		}
 		posts = append(posts, t.Post)
-		for _, l := range t.Likes {
+		likes := t.Likes
+		if there || conflict { // another load may have written other likes
+			if likes, err = i.likesThere(ctx, t); err != nil {
+				return err
+			}
+		}
+		for _, l := range likes {
 			liked[l.UserID] = append(liked[l.UserID], blog.Encode(l.Liked()))
 		}
 		items = append(items, blog.Encode(t.Post.Summary()))
@@ -114,6 +121,18 @@ func (i *importer) Import(ctx context.Context, u *blog.User, threads iter.Seq[Th
 		}
 	}
 	return stored.Error(op, err)
+}
+
+// likesThere reads the likes of a thread that exist.
+func (i *importer) likesThere(ctx context.Context, t Thread) ([]*blog.Like, error) {
+	var users []string
+	for _, l := range t.Likes {
+		users = append(users, l.UserID)
+	}
+	likes, err := stored.ReadAll(ctx, "import likes", i.posts, users,
+		func(userID string) cosmos.Key { return stored.Key(t.Post.ID, blog.LikeID(userID)) },
+		blog.DecodeLike, func(l *blog.Like) string { return l.UserID })
+	return slices.DeleteFunc(likes, func(l *blog.Like) bool { return l == nil }), err
 }
 
 // importLiked creates the views of likes in the partitions of their users.

@@ -148,8 +148,9 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 		if post == nil && err == nil {
 			err = blog.NoPost(op)
 		}
-		if err == nil {
-			s.shown.noteCounts(ctx, post) // the like may have been removed through another instance
+		if err == nil { // the like may have been removed through another instance, or by an earlier attempt
+			s.shown.noteCounts(ctx, post)
+			s.unsave(userID, postID)
 		}
 		return post, err
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):

@@ -156,7 +156,7 @@ func TestExport_AllItems(t *testing.T) {
 		}
 		delete(kinds, "feed all.2026-03") // that of the deleted post may be left
 		if diff := cmp.Diff(map[string]int{"users user": 1, "users username": 3, "users post": 2,
-			"users follower": 2, "users following": 2,
+			"users follower": 2, "users following": 2, "users liked": 1,
 			"users deletedPost, deleted": 1,
 			"feed post.0":                2, "feed post.1": 2, "feed post.0, deleted": 1, "feed post.1, deleted": 1,
 			"posts post": 2, "posts text": 1, "posts deletedPost, deleted": 1, "posts comment": 2,

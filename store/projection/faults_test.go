@@ -121,6 +121,11 @@ func (w *faultWorld) items(container string) (all [][]byte) {
 	return all
 }
 
+// endedLike returns the view of a like that does not exist.
+func (w *faultWorld) endedLike() blog.SavedItem {
+	return (&blog.Like{PostID: w.long.ID, Byline: w.max.Byline, CreatedAt: w.long.CreatedAt}).Liked()
+}
+
 // handle calls the handler of a processor with all items.
 func (w *faultWorld) handle(processor string) {
 	w.T.Helper()
@@ -332,6 +337,18 @@ var ofViews = map[string]faultOperation{
 	"UpdateFollowing/ended": {do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().WriteFollowing(ctx, w.followItem(w.max.UserID, blog.FollowerID(w.bob.UserID)))
 	}},
+	"Unsave": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().DeleteLeft(ctx, w.endedLike())
+	}, prepare: func(w *faultWorld) {
+		w.write()
+		w.Upsert("users", w.max.UserID, string(blog.Encode(w.endedLike())))
+	}, believes: []string{"404 in a batch"}},
+	"Unsave/bookmark": {believes: []string{"404 in a batch"}, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().DeleteLeft(ctx, blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))
+	}, prepare: func(w *faultWorld) {
+		w.write()
+		w.Upsert("users", w.bob.UserID, string(blog.Encode(blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))))
+	}},
 	"BeginLoad": {do: func(ctx context.Context, w *faultWorld) (any, error) {
 		end, err := w.Views().BeginLoad(ctx)
 		if err != nil {
@@ -392,6 +409,18 @@ var damages = map[string]func(*faultWorld){
 		item := blog.NewFollow(w.max.UserID, w.bob.Byline, w.ada.CreatedAt, 1).Following()
 		w.Upsert("users", w.bob.UserID, string(blog.Encode(item)))
 		w.Corrupt("users", w.bob.UserID, w.bob.UserID, "/followingCount", 2)
+	},
+	string(projection.Liked): func(w *faultWorld) { w.Remove("users", w.bob.UserID, blog.LikedID(w.post.ID)) },
+	string(projection.Liked) + " with another date": func(w *faultWorld) {
+		w.Corrupt("users", w.bob.UserID, blog.LikedID(w.post.ID), "/creationDate", "2020-01-01T00:00:00.000Z")
+	},
+	string(projection.Liked) + " without a like": func(w *faultWorld) {
+		ended := blog.Like{PostID: w.post.ID, Byline: w.max.Byline, CreatedAt: w.post.CreatedAt}
+		w.Upsert("users", w.max.UserID, string(blog.Encode(ended.Liked())))
+	},
+	string(projection.Liked) + " without a user": func(w *faultWorld) {
+		ended := blog.Like{PostID: w.post.ID, Byline: blog.Byline{UserID: "nobody"}, CreatedAt: w.post.CreatedAt}
+		w.Upsert("users", "nobody", string(blog.Encode(ended.Liked())))
 	},
 	string(projection.FollowCount): func(w *faultWorld) {
 		w.Corrupt("users", w.ada.UserID, w.ada.UserID, "/followerCount", 7)
@@ -542,6 +571,7 @@ func TestFaults_Complete(t *testing.T) {
 		"Observer", "Full", "SeeTimeline", // send no request
 		"DeleteUser", "Rename", "DeletePost", // jobs
 		"WriteFollowing",   // UpdateFollowing
+		"DeleteLeft",       // Unsave
 		"Work", "Handlers", // of these tests
 	} {
 		covered[name] = true

@@ -287,10 +287,7 @@ func (l *likedView) compare(ctx context.Context, d Difference) (*Difference, err
 	if err != nil || user == deletedUser {
 		return nil, err // a job deletes both
 	}
-	if user == noUser {
-		d.Want = absent
-	}
-	if d.Have == d.Want {
+	if d.Have == d.Want || user == noUser && have == nil {
 		return nil, nil
 	}
 	if user == liveUser {
