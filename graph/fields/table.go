@@ -268,7 +268,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"viewerHasBookmarked": {
 			Price:  Price{Batch: &Bookmarked, Keys: PerObject},
-			Access: Access{store.ManyBookmarks, []Request{{cosmos.KindReadMany, "users", Viewer}}},
+			Access: Access{store.ManyBookmarks, []Request{{cosmos.KindQuery, "users", Viewer}}}, // by their ids
 		},
 		"contentHtml": {
 			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: blog.MaxContent * HTMLBytes,
