@@ -386,24 +386,25 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"likePost": { // C4
 			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},
-			Later:  Later{Each: 25.5},
+			Later:  Later{Each: 33},
 			Access: Access{store.LikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"unlikePost": { // C4
 			Price: Price{Each: 18.7}, Rule: []Relation{Self},
-			Later:  Later{Each: 23.5},
+			Later:  Later{Each: 32},
 			Access: Access{store.UnlikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"bookmarkPost": {
 			Price: Price{Each: 9.4}, Rule: []Relation{Anyone},
-			Later: Later{Each: 2},
+			Later: Later{Each: 1.2},
 			Access: Access{store.BookmarkPost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindQuery, "users", Viewer}, // now and then
 				{cosmos.KindCreate, "users", Viewer},
 			}},
 		},
 		"removeBookmark": {
-			Price: Price{Each: 7}, Rule: []Relation{Self},
+			Price: Price{Each: 8.1}, Rule: []Relation{Self},
+			Later: Later{Each: 1.2},
 			Access: Access{store.RemoveBookmark, []Request{
 				{cosmos.KindDelete, "users", Viewer}, {cosmos.KindPointRead, "posts", "input.id"},
 			}},
