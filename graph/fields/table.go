@@ -191,7 +191,7 @@ var Table = withPostTexts(map[string]map[string]Field{
 			}},
 		},
 		"likedPosts": { // and the likes
-			Price: Price{Each: 4.65, Item: .13},
+			Price: Price{Each: 4.65, Item: .145},
 			Access: Access{store.LikedPosts, []Request{
 				{cosmos.KindQuery, "users", Viewer}, {cosmos.KindReadMany, "posts", EachPost},
 			}},
@@ -386,25 +386,25 @@ var Table = withPostTexts(map[string]map[string]Field{
 		},
 		"likePost": { // C4
 			Price: Price{Each: 18.6}, Rule: []Relation{Anyone},
-			Later:  Later{Each: 33},
+			Later:  Later{Each: 36},
 			Access: Access{store.LikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"unlikePost": { // C4
 			Price: Price{Each: 18.7}, Rule: []Relation{Self},
-			Later:  Later{Each: 32},
+			Later:  Later{Each: 34},
 			Access: Access{store.UnlikePost, []Request{{cosmos.KindBatch, "posts", "input.postId"}}},
 		},
 		"bookmarkPost": {
-			Price: Price{Each: 9.4}, Rule: []Relation{Anyone},
-			Later: Later{Each: 1.2},
+			Price: Price{Each: 7.2}, Rule: []Relation{Anyone},
+			Later: Later{Each: 1},
 			Access: Access{store.BookmarkPost, []Request{
 				{cosmos.KindPointRead, "posts", "input.id"}, {cosmos.KindQuery, "users", Viewer}, // now and then
 				{cosmos.KindCreate, "users", Viewer},
 			}},
 		},
 		"removeBookmark": {
-			Price: Price{Each: 8.1}, Rule: []Relation{Self},
-			Later: Later{Each: 1.2},
+			Price: Price{Each: 7.2}, Rule: []Relation{Self},
+			Later: Later{Each: 1},
 			Access: Access{store.RemoveBookmark, []Request{
 				{cosmos.KindDelete, "users", Viewer}, {cosmos.KindPointRead, "posts", "input.id"},
 			}},
