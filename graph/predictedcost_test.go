@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -156,8 +157,6 @@ func TestPredictedCost(t *testing.T) {
 			read("user0001", `mutation { followUser(input: {id: "<user:user0003>"}) { user { followerCount viewerFollows } } }`)},
 		accessPattern{"unfollowUser",
 			read("user0030", `mutation { unfollowUser(input: {id: "<user:user0020>"}) { user { followerCount } } }`)},
-		accessPattern{"a home feed",
-			read("user0019", `{ viewer { home(first: 20) { edges { node { title author { username } } } } } }`)},
 		accessPattern{"a user's counts of follows",
 			read("user0001", `{ user(id: "<user:user0020>") { followerCount followingCount viewerFollows } }`)},
 	)
@@ -222,6 +221,30 @@ func TestPredictedCost(t *testing.T) {
 	}
 	for mutation := range without {
 		t.Errorf("no case executes %s: a wrong price would not be found", mutation)
+	}
+}
+
+// The predicted cost of a home feed is within a fifth of the actual charge at 100 follows. Who reads it first causes the
+// requests that load the index, and is not charged for them.
+func TestPredictedCost_Home(t *testing.T) {
+	b := newBlog(t, Options{})
+	text := strings.Repeat("Every read of the front page is one request. ", 30)
+	b.user(t, "ada")
+	for i := range 100 {
+		name := fmt.Sprintf("user%04d", i)
+		b.user(t, name)
+		b.follow(t, "ada", name)
+		if i < 30 {
+			b.post(t, name, fmt.Sprint("post ", i), text)
+		}
+	}
+	b.project(t, b.caughtUp)
+	const query = `{ viewer { home(first: 20) { edges { node { title author { username } } } } } }`
+	a, c := withCost(t, newInstance(t, b, "one", 5*time.Millisecond), "demo:ada", query, "summary")
+	want := predicted(t, readSchema(t), query, nil, true).RU
+	t.Logf("charged %.2f RU, predicted %.2f", c.ActualRU, want)
+	if strings.Count(a.body, "title") != 20 || c.Requests != 3 || math.Abs(c.ActualRU-want) > c.ActualRU/5 {
+		t.Errorf("charged %.2f RU in %d requests, predicted %.2f: %s", c.ActualRU, c.Requests, want, a.body)
 	}
 }
 

@@ -259,6 +259,21 @@ func TestHome_TailFails(t *testing.T) {
 	}
 }
 
+// An entry that the projections create long after the post is in the next pages, although nothing else reports it.
+func TestHome_LateEntry(t *testing.T) {
+	w := newWorld(t)
+	ada, bob := w.AddUser("ada"), w.AddUser("bob")
+	w.AddPost(bob, "b1")
+	late := w.AddPost(bob, "b2")
+	partition := blog.AllPosts.Partition(late.CreatedAt.Month())
+	w.Remove(blog.FeedContainer, partition, late.ID)
+	w.addFollows(ada, append(unknownAuthors(100), bob.UserID)...)
+	s := w.instance("reader", 1<<20, store.Options{})
+	untilTrue(t, "the index is not used", func() bool { return homeOf(t, s, ada) == "b1" && s.RecentPosts() == 1 })
+	w.load(blog.FeedContainer, partition, 1, func(int) []byte { return blog.Encode(blog.NewEntry(late, blog.AllPosts)) })
+	untilTrue(t, "the post is missing", func() bool { return homeOf(t, s, ada) == "b2 b1" })
+}
+
 // A deleted author disappears from home feeds at once, before any of the posts is deleted.
 func TestHome_DeletedAuthor(t *testing.T) {
 	w := newWorld(t)

@@ -161,6 +161,21 @@ func TestIndex_LateReport(t *testing.T) {
 	}
 }
 
+// What was read before a reset is discarded, as the index was not told of what was written since.
+func TestIndex_ResetWhileLoading(t *testing.T) {
+	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
+	e := l.add(1, 1)
+	if err := x.Load(func(after blog.Entry) ([]blog.AuthoredEntry, bool, error) {
+		x.Reset()
+		return l.read(after, 10)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if found, floor, all := x.Scan(NewAuthors([]string{e.AuthorID}), blog.Entry{}, 1); len(found) > 0 || floor.ID != "" || all {
+		t.Errorf("found %v from %v on, all: %t", found, floor, all)
+	}
+}
+
 // An index takes some 45 bytes a post, also after twice as many new ones.
 func TestIndex_Bytes(t *testing.T) {
 	const posts = 50_000
