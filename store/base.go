@@ -60,8 +60,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// DefaultRecency is the default of Options.Recency.
-const DefaultRecency = 100_000
+// defaultRecency is the default of Options.Recency.
+const defaultRecency = 100_000
 
 func (o Options) withDefaults() Options {
 	if o.Database == "" {
@@ -74,7 +74,7 @@ func (o Options) withDefaults() Options {
 		o.PollInterval = 100 * time.Millisecond
 	}
 	if o.Recency == 0 {
-		o.Recency = DefaultRecency
+		o.Recency = defaultRecency
 	}
 	if o.RenameCooldown == 0 {
 		o.RenameCooldown = 24 * time.Hour

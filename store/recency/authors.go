@@ -8,7 +8,7 @@ import (
 var seed = maphash.MakeSeed()
 
 // hashOf returns the hash that stands for an author: 8 bytes, where an id has 32. Two authors share one with a
-// probability of 2^-64, and whoever reads the posts that a scan has found compares their authors.
+// probability of 2^-64; readers of the posts that a scan has found compare the authors.
 func hashOf(author string) uint64 { return maphash.String(seed, author) }
 
 // Authors is a set of authors. It is immutable.
