@@ -11,14 +11,5 @@ var MaxCounted = maxCounted
 // IsEdited reports whether a post has the fields of an edit.
 var IsEdited = func(p *blog.Post, date blog.Date, e PostEdit) bool { return e.isEdited(p, date) }
 
-// RecentPosts returns how many posts the recency index has.
-func (s *Store) RecentPosts() int {
-	n, _ := s.recent.Size()
-	return n
-}
-
-// RecentBytes returns the size of the recency index.
-func (s *Store) RecentBytes() int {
-	_, bytes := s.recent.Size()
-	return bytes
-}
+// Recent returns how many posts the recency index of a store has, and its size in bytes.
+func Recent(s *Store) (posts, bytes int) { return s.recent.Size() }

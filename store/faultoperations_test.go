@@ -100,6 +100,9 @@ var readOperations = map[string]func(context.Context, *scene) (any, error){
 	"Followers": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Followers(ctx, s.ada.UserID, store.Paging{First: 10}))
 	},
+	"Home": func(ctx context.Context, s *scene) (any, error) {
+		return listed(s.Home(ctx, s.bob.UserID, store.Paging{First: 10}))
+	},
 	"Following": func(ctx context.Context, s *scene) (any, error) {
 		return listed(s.Following(ctx, s.bob.UserID, store.Paging{First: 10}))
 	},
@@ -535,6 +538,12 @@ var streamOperations = map[string]func(context.Context, *scene) (open func() (ev
 	write func() error){
 	"PublishedPosts": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Post], error) { return s.PublishedPosts(ctx) }), func() error {
+			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "t", Content: "c"})
+			return err
+		}
+	},
+	"HomePublished": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
+		return opens(func() (*live.Stream[*blog.Post], error) { return s.HomePublished(ctx, s.bob.UserID) }), func() error {
 			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "t", Content: "c"})
 			return err
 		}

@@ -87,12 +87,12 @@ func BenchmarkHome_ColdIndex(b *testing.B) {
 			var bytes int
 			for b.Loop() {
 				s := w.instance("cold", 1<<20, store.Options{Recency: posts + 1})
-				for s.RecentPosts() < posts {
+				for recentPosts(s) < posts {
 					if _, err := s.Home(b.Context(), ada.UserID, store.Paging{First: 20}); err != nil {
 						b.Fatal(err)
 					}
 				}
-				bytes = s.RecentBytes()
+				_, bytes = store.Recent(s)
 			}
 			b.ReportMetric(ru/float64(b.N), "RU")
 			b.ReportMetric(float64(bytes), "B")
