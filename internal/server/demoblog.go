@@ -40,7 +40,9 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 	}
 	if err == nil && needed {
 		d.log.Info("loading the demo blog", "users", content.Users, "posts", content.TotalPosts())
-		err = seed.Load(ctx, content, d.blog, func(int) { ready() })
+		if err = seed.Load(ctx, content, d.blog, func(int) { ready() }); err == nil {
+			err = seed.Follow(ctx, content, d.blog)
+		}
 	}
 	switch {
 	case err == nil:

@@ -83,6 +83,21 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 	return to.ImportFeed(ctx, newest)
 }
 
+// Follow has each user of a blog follow up to four others. Repeating it changes nothing. The users exist.
+func Follow(ctx context.Context, b Blog, s *store.Store) error {
+	for i := range b.Users {
+		for _, other := range choose(b.random(i, userStream+2), min(4, b.Users), b.Users) {
+			if other == i {
+				continue
+			}
+			if _, err := s.FollowUser(ctx, b.byline(i).UserID, b.byline(other).UserID); err != nil {
+				return fmt.Errorf("follow of user %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
 // threads returns a user's posts with their comments and likes, one at a time, given the cover of the first.
 func (b *Blog) threads(user int, cover string) iter.Seq[store.Thread] {
 	return func(yield func(store.Thread) bool) {

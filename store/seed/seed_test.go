@@ -143,6 +143,38 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestFollow: the counts are those of the lists, the first user follows others, and a repetition changes nothing.
+func TestFollow(t *testing.T) {
+	b := small()
+	w := newWorld(t, emulator.Options{})
+	w.load(t, b)
+	for range 2 {
+		if err := seed.Follow(t.Context(), b, w.Store); err != nil {
+			t.Fatal(err)
+		}
+		total, ofFirst := 0, 0
+		for i := range b.Users {
+			u, err := w.User(t.Context(), b.User(i).UserID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			followers, err := w.Followers(t.Context(), u.UserID, store.Paging{First: 100})
+			if err != nil || len(followers.Items) != int(u.FollowerCount) {
+				t.Fatalf("%s has the count %d, %v", u.Username, u.FollowerCount, err)
+			}
+			total += len(followers.Items)
+			for _, f := range followers.Items {
+				if f.UserID == b.User(0).UserID {
+					ofFirst++
+				}
+			}
+		}
+		if ofFirst < 3 || total < 3*b.Users || total > 4*b.Users {
+			t.Errorf("%d follows, %d of the first user", total, ofFirst)
+		}
+	}
+}
+
 // The data depends on the Blog alone, so that a load can resume on another day, machine or version.
 func TestLoad_Deterministic(t *testing.T) {
 	testkit.Heavy(t)
