@@ -299,17 +299,24 @@ func (s planReads) Bookmarked(ctx context.Context, posts []string) (map[string]b
 	return marked(ctx, loadersOf(ctx).bookmarked, posts)
 }
 
-// marked returns which of the posts the viewer has marked, given what loads it; nil for an anonymous viewer.
-func marked(ctx context.Context, marks *loader[string, bool], posts []string) (map[string]bool, error) {
+// Followed implements plan.Source. Nobody follows themselves.
+func (planReads) Followed(ctx context.Context, users []string) (map[string]bool, error) {
+	viewer := viewerID(ctx)
+	users = slices.DeleteFunc(users, func(id string) bool { return id == viewer })
+	return marked(ctx, loadersOf(ctx).follows, users)
+}
+
+// marked returns which of the posts or users the viewer has marked, given what loads it; nil for an anonymous viewer.
+func marked(ctx context.Context, marks *loader[string, bool], ids []string) (map[string]bool, error) {
 	if viewerID(ctx) == "" {
 		return nil, nil
 	}
-	loaded, err := marks.loadMany(ctx, posts)
+	loaded, err := marks.loadMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]bool, len(posts))
-	for i, id := range posts {
+	all := make(map[string]bool, len(ids))
+	for i, id := range ids {
 		all[id] = loaded[i]
 	}
 	return all, nil

@@ -252,8 +252,23 @@ var userFields = withByline(func(u *names.User) blog.Byline { return u.Byline },
 		}, known(func(u *names.User) int32 { return u.FollowingCount })),
 })
 
-// followFields are the fields of users in lists of follows that are read from the byline.
-var followFields = withByline(func(f *blog.Follow) blog.Byline { return f.Byline }, encoders[*blog.Follow]{})
+// followFields are the fields of users in lists of follows: those of the byline, and whether the viewer follows them.
+var followFields = withByline(func(f *blog.Follow) blog.Byline { return f.Byline }, encoders[*blog.Follow]{
+	"viewerFollows": followedField(func(f *blog.Follow) string { return f.UserID }),
+})
+
+// authorFields are those of the authors of posts.
+var authorFields = withByline(func(b blog.Byline) blog.Byline { return b }, encoders[blog.Byline]{
+	"viewerFollows": followedField(func(b blog.Byline) string { return b.UserID }),
+})
+
+// followedField encodes whether the viewer follows a user, which the plan reads for all users at once.
+func followedField[T any](userID func(T) string) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(c *compiler, _ graphql.CollectedField) encoder[T] {
+		c.object.followed = strings.Join(c.path, ".")
+		return func(dst []byte, d *planData, v T) []byte { return appendMark(dst, d.followed, userID(v)) }
+	}
+}
 
 func countOfPosts(ctx context.Context, s Source, u *names.User) (int32, error) {
 	return s.PostCount(ctx, u.UserID)
@@ -297,16 +312,16 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 		}
 	},
 	"coverImage":   nullableObjectField("CoverImage", coverFields, (*blog.Post).CoverImage),
-	"author":       userField(func(p *blog.Post) blog.Byline { return p.Byline }),
+	"author":       objectField("User", authorFields, func(p *blog.Post) blog.Byline { return p.Byline }),
 	"commentCount": intField(func(p *blog.Post) int32 { return p.CommentCount }),
 	"likeCount":    intField(func(p *blog.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.liked = strings.Join(c.path, ".")
-		return func(dst []byte, d *planData, p *blog.Post) []byte { return appendMark(dst, d.liked, p) }
+		return func(dst []byte, d *planData, p *blog.Post) []byte { return appendMark(dst, d.liked, p.ID) }
 	},
 	"viewerHasBookmarked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.bookmarked = strings.Join(c.path, ".")
-		return func(dst []byte, d *planData, p *blog.Post) []byte { return appendMark(dst, d.bookmarked, p) }
+		return func(dst []byte, d *planData, p *blog.Post) []byte { return appendMark(dst, d.bookmarked, p.ID) }
 	},
 	"viewerCanUpdate": permissionField("updatePost", authorOfPost),
 	"viewerCanDelete": permissionField("deletePost", authorOfPost),
@@ -325,12 +340,12 @@ var postFields = withPostTexts(encoders[*blog.Post]{
 		}, known(func(p *blog.Post) int32 { return p.LikeCount })),
 })
 
-// appendMark appends whether the viewer has marked a post, given the marks of the viewer: null for an anonymous one.
-func appendMark(dst []byte, marks map[string]bool, p *blog.Post) []byte {
+// appendMark appends whether the viewer has marked a post, or follows a user, by its id: null for an anonymous one.
+func appendMark(dst []byte, marks map[string]bool, id string) []byte {
 	if marks == nil {
 		return append(dst, "null"...)
 	}
-	return strconv.AppendBool(dst, marks[p.ID])
+	return strconv.AppendBool(dst, marks[id])
 }
 
 var coverFields = encoders[*blog.CoverImage]{

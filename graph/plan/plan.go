@@ -80,6 +80,7 @@ type objectPlan struct {
 	lists      []plannedList
 	liked      string // the path of viewerHasLiked; "" if it is not selected
 	bookmarked string // likewise of viewerHasBookmarked
+	followed   string // likewise of viewerFollows of the authors of posts, and of users in lists
 	viewer     bool   // a field depends on who the viewer is
 	encode     encoder[any]
 }
@@ -104,6 +105,7 @@ type planData struct {
 	pages      []any           // by list of the plan
 	liked      map[string]bool // by post; nil for an anonymous caller
 	bookmarked map[string]bool // likewise
+	followed   map[string]bool // by user; likewise
 	texts      Texts
 	viewer     string // "": anonymous
 	moderator  bool
@@ -140,6 +142,12 @@ func (p *Plan) Run(ctx context.Context, s Source, alone bool) (*Value, error) {
 	if object.bookmarked != "" {
 		if d.bookmarked, err = s.Bookmarked(cost.WithField(ctx, object.bookmarked),
 			postsIn(append([]any{value}, d.pages...))); err != nil {
+			return nil, err
+		}
+	}
+	if object.followed != "" {
+		if d.followed, err = s.Followed(cost.WithField(ctx, object.followed),
+			usersIn(append([]any{value}, d.pages...))); err != nil {
 			return nil, err
 		}
 	}
@@ -215,6 +223,35 @@ func postsIn(values []any) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// usersIn returns the ids of the authors of the posts in values and pages, and of the users in pages of follows.
+func usersIn(values []any) (ids []string) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case *blog.Post:
+			ids = append(ids, v.UserID)
+		case rootList:
+			ids = append(ids, usersIn([]any{v.page})...)
+		case *store.Page[*blog.Post]:
+			if v == nil {
+				continue
+			}
+			for _, p := range v.Items {
+				ids = append(ids, p.UserID)
+			}
+		case *store.Page[*store.Found]:
+			for _, f := range v.Items {
+				ids = append(ids, f.Post.UserID)
+			}
+		case *store.Page[*blog.Follow]:
+			for _, f := range v.Items {
+				ids = append(ids, f.UserID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // rootList is a page of a root field, and the length of its list.

@@ -56,6 +56,9 @@ type Source interface {
 	// Bookmarked returns which of the posts the viewer has bookmarked, nil for an anonymous one.
 	Bookmarked(_ context.Context, posts []string) (map[string]bool, error)
 
+	// Followed returns which of the users the viewer follows, nil for an anonymous one.
+	Followed(_ context.Context, users []string) (map[string]bool, error)
+
 	// ViewerAndRole returns the id of the viewer, "" for an anonymous one, and whether they are a moderator. The
 	// response then depends on the viewer.
 	ViewerAndRole(context.Context) (viewer string, moderator bool)
