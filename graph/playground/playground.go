@@ -125,7 +125,7 @@ func addEmbedded(mux *http.ServeMux) error {
 	return nil
 }
 
-// readExamples returns the examples, with placeholders, in the order of their files: 2-Write-a-post.graphql is the
+// readExamples returns the examples, with placeholders, in the order of their files: 02-Write-a-post.graphql is the
 // second and is called "Write a post".
 func readExamples() ([]Example, error) {
 	names, err := fs.Glob(files, "examples/*.graphql")

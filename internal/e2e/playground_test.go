@@ -235,7 +235,7 @@ func writeBlog(s *instance) (id string) {
 }
 
 // exampleTabs are the tabs of the examples, in their order.
-const exampleTabs = "SignUp WritePost Feed Post Search CommentAndLike Retry Rename Live"
+const exampleTabs = "SignUp WritePost Feed Post Search Home CommentAndLike Retry Rename Live"
 
 // run runs the operation of a tab, and waits until its response has the texts.
 func (p *page) run(tab string, texts ...string) {
@@ -376,7 +376,7 @@ func (p *page) useExamples(s *instance) {
 	p.sees(p.query, "query Post")
 	p.pause()
 	p.click(p.editor.close)
-	p.hasTabs("SignUp WritePost Feed Search CommentAndLike Retry Rename Live")
+	p.hasTabs("SignUp WritePost Feed Search Home CommentAndLike Retry Rename Live")
 	eventually(p.t, func() error {
 		if strings.Contains(p.query(), "query Post") {
 			return errors.New("the closed tab is still shown")
@@ -386,7 +386,7 @@ func (p *page) useExamples(s *instance) {
 	p.pause()
 	p.click(`//summary[text()="Examples"]`)
 	p.click(`//a[text()="Post"]`)
-	p.hasTabs("SignUp WritePost Feed Search CommentAndLike Retry Rename Live Post")
+	p.hasTabs("SignUp WritePost Feed Search Home CommentAndLike Retry Rename Live Post")
 	p.sees(p.query, "query Post")
 	p.execute()
 	p.shows(`"content": "First."`)
@@ -394,7 +394,7 @@ func (p *page) useExamples(s *instance) {
 	p.sees(p.query, "mutation WritePost")
 	p.pause()
 	p.click(p.editor.close)
-	p.hasTabs("SignUp Feed Search CommentAndLike Retry Rename Live Post")
+	p.hasTabs("SignUp Feed Search Home CommentAndLike Retry Rename Live Post")
 	p.restore()
 
 	// The viewer is switched in one place.
