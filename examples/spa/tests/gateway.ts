@@ -18,6 +18,7 @@ const documents = {
     " createUpload(input: $input) { upload { id url method headers { name value } } } }",
   comment: "mutation ($input: CreateCommentInput!) { createComment(input: $input) { comment { id } } }",
   follow: "mutation ($input: FollowUserInput!) { followUser(input: $input) { user { id } } }",
+  unfollow: "mutation ($input: UnfollowUserInput!) { unfollowUser(input: $input) { user { id } } }",
   like: "mutation ($input: LikePostInput!) { likePost(input: $input) { post { id } } }",
   bookmark: "mutation ($input: BookmarkPostInput!) { bookmarkPost(input: $input) { post { id } } }",
   delete: "mutation ($input: DeletePostInput!) { deletePost(input: $input) { deletedPostId } }",
@@ -135,6 +136,7 @@ export class Gateway {
   updateUser = (user: string, changes: object) => this.#execute(user, "updateUser", changes);
   comment = (user: string, postId: string, content: string) => this.#execute(user, "comment", { postId, content });
   follow = (user: string, id: string) => this.#execute(user, "follow", { id });
+  unfollow = (user: string, id: string) => this.#execute(user, "unfollow", { id });
   like = (user: string, postId: string) => this.#execute(user, "like", { postId });
   bookmark = (user: string, id: string) => this.#execute(user, "bookmark", { id });
   delete = (user: string, id: string) => this.#execute(user, "delete", { id });
