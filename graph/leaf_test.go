@@ -32,6 +32,9 @@ func TestPlans_EveryLeaf(t *testing.T) {
 	b.comment(t, "empty", full, "once")
 	b.comment(t, "filled", full, "edited")
 	b.like(t, "filled", full)
+	if _, err := b.store.FollowUser(t.Context(), subjectID("filled"), subjectID("empty")); err != nil {
+		t.Fatal(err)
+	}
 	b.settle(t)
 	schema, executor := readSchema(t), unplanned(t, b)
 	for _, list := range []struct{ typ, document string }{
@@ -39,6 +42,11 @@ func TestPlans_EveryLeaf(t *testing.T) {
 		{"Post", fmt.Sprintf(`{ post(id: %q) { %%s } }`, postGlobalID(bare))},
 		{"Post", fmt.Sprintf(`{ post(id: %q) { %%s } }`, postGlobalID(full))},
 		{"User", `{ feed(first: 10) { edges { node { author { %s } } } } }`},
+		{"User", fmt.Sprintf(`{ post(id: %q) { author { %%s } } }`, postGlobalID(bare))},
+		{"User", `{ search(query: "short") { edges { node { author { %s } } } } }`},
+		{"User", `{ userByUsername(username: "empty") { posts { edges { node { author { %s } } } } } }`},
+		{"User", `{ userByUsername(username: "empty") { followers { edges { node { %s } } } } }`},
+		{"User", `{ userByUsername(username: "filled") { following { edges { node { %s } } } } }`},
 		{"User", `{ userByUsername(username: "filled") { %s } }`},
 		{"User", `{ userByUsername(username: "empty") { %s } }`},
 		{"Comment", fmt.Sprintf(`{ post(id: %q) { comments(first: 10) { edges { node { %%s } } } } }`, postGlobalID(full))},

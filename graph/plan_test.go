@@ -118,6 +118,8 @@ func TestPlans(t *testing.T) {
 		"HTML of summaries":     {`{ feed { edges { node { contentHtml } } } }`, true}, // where they are short
 		"a user's posts":        {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
 		"an empty cursor":       {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
+		"followed authors":      {`{ feed { edges { node { author { username viewerFollows } } } } post(id: "<post:engines>") { author { viewerFollows } } }`, true},
+		"followed users":        {`{ user(id: "<user:ada>") { viewerFollows followers { edges { node { username viewerFollows } } } following { edges { node { viewerFollows } } } } }`, true},
 		"comments":              {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
 		"no comments":           {`{ post(id: "<post:notes>") { comments { edges { node { id } } pageInfo { startCursor endCursor } } } }`, true},
 		"likes":                 {`{ post(id: "<post:engines>") { likes { edges { node { id user { id username } createdAt } } } } }`, true},
