@@ -121,7 +121,7 @@ func TestDocument_ErrorLocations(t *testing.T) {
 		"{ nodes(ids: [\"a\", {}, true]) { id } }":                           `1:20 Expected value of type "ID!", found {}.; 1:24 ID cannot represent a non-string and non-integer value: true`,
 		"{ feed(first: 1.0) { edges { cursor } } }":                          `1:15 Int cannot represent non-integer value: 1.0`,
 		"{ feed(first: 2147483648) { edges { cursor } } }":                   `1:15 Int cannot represent non 32-bit signed integer value: 2147483648`,
-		"{\r\n\r\n  viewer\r\n  { nope }\r\n}":                               `4:5 Cannot query field "nope" on type "User".`,
+		"{\r\n\r\n  viewer\r\n  { nothing }\r\n}":                            `4:5 Cannot query field "nothing" on type "User".`,
 		"{ viewer { id @nope } }":                                            `1:15 Unknown directive "@nope".`,
 		"{ viewer { ... @nope { id } } }":                                    `1:16 Unknown directive "@nope".`,
 		"{ viewer { ...Nope } }":                                             `1:12 Unknown fragment "Nope".`,

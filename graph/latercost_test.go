@@ -110,6 +110,8 @@ func (b *testBlog) checkLater(t *testing.T, charges *bill, tolerance float64, vi
 	switch name, _, _ := strings.Cut(mutation, "("); name {
 	case "publishPost", "updatePost", "deletePost":
 		later += c.ActualRU - c.PredictedRU // the request and the projections race for the writes of views
+	case "removeBookmark":
+		later = max(later, 1) // the poll that it wakes may be due anyway
 	}
 	t.Logf("charged %.1f RU, later %.1f, predicted %.1f, %d items: %.40s", c.ActualRU, later, c.LaterRU, c.LaterItems,
 		mutation)

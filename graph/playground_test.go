@@ -30,7 +30,7 @@ func TestPlayground_InDevelopment(t *testing.T) {
 		t.Errorf("no post %s in %s", post, prepared)
 	}
 	var page struct{ Examples []playground.Example }
-	if err := json.Unmarshal(prepared, &page); err != nil || len(page.Examples) != 9 {
+	if err := json.Unmarshal(prepared, &page); err != nil || len(page.Examples) != 10 {
 		t.Fatalf("%v: %s", err, prepared)
 	}
 	for _, example := range page.Examples {
