@@ -81,7 +81,7 @@ func (f *followView) writeFresh(ctx context.Context, item *blog.FollowItem) erro
 	return f.write(ctx, item, have, nil)
 }
 
-// storedFollow is an item of a follow as read; the zero value if there is none.
+// storedFollow is an item of a follow as read; the zero value if it does not exist.
 type storedFollow struct {
 	blog.FollowItem
 	ETag cosmos.ETag `json:"_etag"`

@@ -44,7 +44,7 @@ test("Home has the posts of those one follows, and new ones wait for the reader"
   await expect(page.getByText("for Home")).toHaveCount(4); // and "Not for Home", but not "No longer"
 });
 
-test("who follows nobody is led to posts, follows an author there, and has a Home", async ({ page, gateway }) => {
+test("a reader without follows is led to posts, follows an author there, and has a Home", async ({ page, gateway }) => {
   const author = "home-first";
   await gateway.join(author);
   const { slug } = await gateway.publish(author, "The first of Home");
