@@ -30,7 +30,7 @@ var notRun = []struct{ document, command, reason string }{
 	{"docs/operations.md", "export GROUP=$(az ", "needs Azure"},
 	{"docs/operations.md", "yq ", "needs yq; TestDashboardAndAlerts reads what it converts"},
 	{"docs/operations.md", "az ", "needs Azure"},
-	{"docs/proxies.md", "", "settings with placeholders; TestProxies serves with them"},
+	{"deploy/proxies/README.md", "", "settings with placeholders; TestProxies serves with them"},
 	{"docs/spa.md", "VITE_", "settings with placeholders of a build that .ci/spa makes"},
 	{"store/emulator/README.md", "export BYLINE_TEST_ENDPOINT=", "needs an account"},
 	{"docs/performance.md", ".ci/peer", "takes minutes; needs PostgreSQL, Node and Bun"},
