@@ -414,10 +414,6 @@ var damages = map[string]func(*faultWorld){
 	string(projection.Liked) + " with another date": func(w *faultWorld) {
 		w.Corrupt("users", w.bob.UserID, blog.LikedID(w.post.ID), "/creationDate", "2020-01-01T00:00:00.000Z")
 	},
-	string(projection.Liked) + " without a like": func(w *faultWorld) {
-		ended := blog.Like{PostID: w.post.ID, Byline: w.max.Byline, CreatedAt: w.post.CreatedAt}
-		w.Upsert("users", w.max.UserID, string(blog.Encode(ended.Liked())))
-	},
 	string(projection.Liked) + " without a user": func(w *faultWorld) {
 		ended := blog.Like{PostID: w.post.ID, Byline: blog.Byline{UserID: "nobody"}, CreatedAt: w.post.CreatedAt}
 		w.Upsert("users", "nobody", string(blog.Encode(ended.Liked())))
@@ -596,7 +592,7 @@ func TestFaults_Complete(t *testing.T) {
 	}
 	for _, kind := range []projection.Kind{projection.Summary, projection.FeedEntry, projection.Count, projection.Text,
 		projection.Byline, projection.Username, projection.Deletion,
-		projection.Follower, projection.Following, projection.FollowCount,
+		projection.Follower, projection.Following, projection.FollowCount, projection.Liked,
 		projection.TimelineEntry, projection.Timeline} {
 		if !covered["Repair/"+string(kind)] {
 			t.Errorf("no difference of kind %s is repaired", kind)

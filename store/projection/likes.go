@@ -28,7 +28,8 @@ import (
 // like, which may not have run yet, has written it. It reads the view before the like, and deletes it at its ETag: a
 // handler that finds the view of an earlier like replaces it, and one that does not creates it again.
 //
-// A view outlives its post, until a list meets it. Bookmarks, which are no views, are deleted likewise with their posts.
+// A view outlives its post, and its like if that process stops too early, until a list meets it: this is no difference.
+// Bookmarks, which are no views, are deleted likewise with their posts.
 
 // likedView is the view of likes in the partitions of their users.
 type likedView struct {
@@ -151,17 +152,18 @@ func (l *likedView) readLike(ctx context.Context, k likeKey) (*blog.Like, error)
 }
 
 // project writes the views of likes. A new like probably has none, and is created without a read. A rename changes a
-// like, and a rebuild repeats it: then the views are read in one request.
+// like, and a crash or a rebuild repeats it: then the views are read in one request.
 func (l *likedView) project(ctx context.Context, c postChanges) error {
 	latest := map[likeKey]*blog.Like{}
 	var keys []cosmos.Key
+	repeated := changefeed.Repeated(ctx) || changefeed.Replaying(ctx)
 	for _, like := range c.likes {
 		k := likeKey{like.PostID, like.UserID}
-		if date, ok := l.seen.Get(k); ok && date == like.CreatedAt && !changefeed.Repeated(ctx) &&
-			!changefeed.Replaying(ctx) {
+		if date, ok := l.seen.Get(k); ok && date == like.CreatedAt && !repeated {
 			continue
 		}
-		if old := time.Unix(like.Written, 0).Sub(like.CreatedAt.Time()) > likeRewritten; old && latest[k] == nil {
+		old := repeated || time.Unix(like.Written, 0).Sub(like.CreatedAt.Time()) > likeRewritten
+		if old && latest[k] == nil {
 			keys = append(keys, stored.Key(k.user, blog.LikedID(k.post)))
 		}
 		latest[k] = &like.Like
@@ -287,8 +289,8 @@ func (l *likedView) compare(ctx context.Context, d Difference) (*Difference, err
 	if err != nil || user == deletedUser {
 		return nil, err // a job deletes both
 	}
-	if d.Have == d.Want || user == noUser && have == nil {
-		return nil, nil
+	if d.Have == d.Want || user == noUser && have == nil || user == liveUser && like == nil {
+		return nil, nil // the lists of a user hide a view without a like, and delete it
 	}
 	if user == liveUser {
 		post, err := l.sourceOf(ctx, strings.TrimPrefix(d.ID, blog.LikedID("")))

@@ -200,7 +200,7 @@ func TestLikes_DeletedUser(t *testing.T) {
 	})
 }
 
-// A rebuild writes missing views, and deletes those without likes. The views of a deleted post are left to the lists.
+// A rebuild writes missing views. Those without likes, and of deleted posts, are left to the lists, and no differences.
 func TestLikes_Rebuild(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -217,8 +217,7 @@ func TestLikes_Rebuild(t *testing.T) {
 		w.Remove("users", ada.UserID, blog.LikedID(a.ID))
 		ended := blog.Like{PostID: b.ID, Byline: ada.Byline, CreatedAt: b.CreatedAt}
 		w.Upsert("users", ada.UserID, string(blog.Encode(ended.Liked())))
-		if got := w.verified(); len(got) != 2 || !strings.HasPrefix(got[0], "liked post") ||
-			!strings.HasPrefix(got[1], "liked post") {
+		if got := w.verified(); len(got) != 1 || !strings.HasPrefix(got[0], "liked post") {
 			t.Errorf("verify found %q", got)
 		}
 		if err := w.Views().Rebuild(t.Context()); err != nil {
@@ -230,8 +229,10 @@ func TestLikes_Rebuild(t *testing.T) {
 		w.wantNoDifferences()
 		w.wantLiked(ada, "a")
 		testkit.Until(t, func() error {
-			if w.rawItem("users", ada.UserID, blog.LikedID(gone.ID)) != nil {
-				return errors.New("the view of a deleted post that a list has met is not deleted yet")
+			for _, p := range []*blog.Post{b, gone} {
+				if w.rawItem("users", ada.UserID, blog.LikedID(p.ID)) != nil {
+					return fmt.Errorf("the view of %s, which a list has met, is not deleted yet", p.Title)
+				}
 			}
 			return nil
 		})

@@ -244,7 +244,7 @@ func TestVerify_Progress(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Log(steps)
-		const users, all = 2 + 2 + 3, 2 + 2 + 3 + 9
+		const users, all = 2 + 2 + 3 + 3, 2 + 2 + 3 + 3 + 9 // with the views of the likes
 		if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) ||
 			!slices.Contains(steps, step{users, all + 1}) {
 			t.Errorf("got steps %v", steps)
