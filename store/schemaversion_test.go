@@ -61,7 +61,7 @@ var typesOfItems = []string{
 	"leases/job", "leases/lease",
 	"posts/comment", "posts/deletedComment", "posts/deletedPost", "posts/deletedText", "posts/like", "posts/post",
 	"posts/text",
-	"users/deletedPost", "users/draft", "users/post", "users/user", "users/username",
+	"users/deletedPost", "users/draft", "users/liked", "users/post", "users/user", "users/username",
 }
 
 // typeOf returns the name of an item's type in typesOfItems.

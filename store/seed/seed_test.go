@@ -183,8 +183,8 @@ func TestLoad_Deterministic(t *testing.T) {
 		items int
 		want  string
 	}{
-		"demo":    {seed.Demo(userID), 4854, "203de2091cdd27e54d38e9c06efd2dad"},
-		"article": {small(), 1864, "8d83adfcad9b7aef20011b9c6fc3d5ca"},
+		"demo":    {seed.Demo(userID), 7232, "aa5645ab63889c2bfa8bc443d7c4bd31"},
+		"article": {small(), 2284, "1b9ffacfe6f7e9d6577cb3628bc83e9c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
