@@ -35,7 +35,8 @@ const (
 	indexPage = 1000                   // entries in a request
 	headPage  = 100                    // likewise, while the tail is behind
 	maxLoads  = 20                     // requests of a page that extend the index
-	maxMerged = 50                     // authors whose lists a page merges, for up to 2.6 RU each
+	maxMerged = 20                     // authors whose lists a page merges, for up to 2.6 RU each
+	maxBelow  = 3                      // rounds of a page beyond the index, for up to 52 RU each
 )
 
 // recentPosts is what responses with a home feed depend on in the item cache: no partition of the feed container has
@@ -269,6 +270,7 @@ type homePage struct {
 // fill appends posts to a page of up to first posts, and sets More. Without a post, the page goes on at the position
 // that fill has reached.
 func (h *homePage) fill(ctx context.Context, to *Page[*blog.Post], first int) error {
+	below := 0
 	for round := 1; len(to.Items) <= first; round++ {
 		entries, end, err := h.next(ctx, first+1-len(to.Items))
 		if err != nil {
@@ -289,7 +291,10 @@ func (h *homePage) fill(ctx context.Context, to *Page[*blog.Post], first int) er
 		if end {
 			break
 		}
-		if round >= maxRounds {
+		if !h.indexed {
+			below++
+		}
+		if round >= maxRounds || below >= maxBelow {
 			to.More = true
 			if len(to.Items) == 0 {
 				to.reached = &cursor{Date: h.after.CreatedAt, ID: h.after.ID, Seen: to.seen + 1}
@@ -310,7 +315,7 @@ func (h *homePage) next(ctx context.Context, n int) (entries []blog.Entry, end b
 			return found, all && len(found) < n, nil
 		}
 		if loads < maxLoads && h.recent.Room() {
-			if err := h.load(ctx); err != nil {
+			if err := h.load(ctx, floor); err != nil {
 				return nil, false, err
 			}
 			continue
@@ -340,10 +345,10 @@ func (h *homePage) seen(entries []blog.Entry) {
 	}
 }
 
-// load extends the index. Its requests are not the page's.
-func (h *homePage) load(ctx context.Context) error {
-	return h.recent.Load(func(after blog.Entry) ([]blog.AuthoredEntry, bool, error) {
-		return h.readTimeline(cosmos.Apart(ctx, HomeIndex), h.op, after, indexPage)
+// load extends the index below its floor. Its requests are not the page's.
+func (h *homePage) load(ctx context.Context, floor blog.Entry) error {
+	return h.recent.Load(floor, func() ([]blog.AuthoredEntry, bool, error) {
+		return h.readTimeline(cosmos.Apart(ctx, HomeIndex), h.op, floor, indexPage)
 	})
 }
 

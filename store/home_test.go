@@ -435,6 +435,50 @@ func (m *homeModel) walk(stores []*store.Store) (posts []*blog.Post) {
 	}
 }
 
+// A page whose posts are far beyond the index ends early, even without a post, and the list goes on after it.
+func TestHome_EmptyPage(t *testing.T) {
+	w := newWorld(t)
+	w.Start()
+	bob, first := addPosts(w, "bob", 1, storetest.Epoch().AddDate(0, 0, -1), storetest.Epoch(),
+		func(int) []string { return nil })
+	c, err := w.Client.NewContainer(w.Database, blog.FeedContainer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const others = 4500
+	partition := blog.AllPosts.Partition(first[0].CreatedAt.Month())
+	for i := 0; i < others; i += 100 {
+		batch := c.NewTransactionalBatch(azcosmos.NewPartitionKeyString(partition))
+		for n := range 100 {
+			batch.CreateItem(blog.Encode(blog.NewEntry(&blog.Post{ID: fmt.Sprint("other", i+n),
+				Byline: blog.Byline{UserID: "other"}, CreatedAt: first[0].CreatedAt}, blog.AllPosts)), nil)
+		}
+		if r, err := c.ExecuteTransactionalBatch(t.Context(), batch, nil); err != nil || !r.Success {
+			t.Fatal(err)
+		}
+	}
+	reader := w.AddUser("reader")
+	w.addFollows(reader, append(unknownAuthors(60), bob.UserID)...)
+	s := w.instance("small", 0, store.Options{Recency: 1})
+	pages := 0
+	for p := (store.Paging{First: 2}); ; pages++ {
+		page, err := s.Home(t.Context(), reader.UserID, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !page.More {
+			if len(page.Items) != 1 || page.Items[0].ID != first[0].ID || pages == 0 {
+				t.Errorf("the last page, after %d others, has %d posts", pages, len(page.Items))
+			}
+			return
+		}
+		if len(page.Items) > 0 || page.End() == "" || page.End() == p.After {
+			t.Fatalf("page %d has %d posts, and ends at %q", pages, len(page.Items), page.End())
+		}
+		p.After = page.End()
+	}
+}
+
 // Walks of a home feed over instances, while others publish, edit and delete posts, authors are renamed and deleted, and
 // follows change, have nothing twice, all that exists and is followed all the time, and nothing that is not, also beyond
 // the index and across months. Once the changes are known, all instances have exactly what they should.

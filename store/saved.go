@@ -235,14 +235,15 @@ func (s *savedStore) page(
 	return page, nil
 }
 
-// BookmarkCount counts the bookmarks of a user by one query of the user's partition.
+// BookmarkCount counts the bookmarks of a user by one query of the user's partition. It includes those of deleted posts
+// until Bookmarks has met them.
 func (s *savedStore) BookmarkCount(ctx context.Context, userID string) (int32, error) {
 	n, err := s.count(s.beginRead(ctx, PostCount), "count bookmarks", userID, blog.TypeBookmark)
 	return int32(n), err
 }
 
-// LikedCount counts the posts that a user likes, by one query of the user's partition. It may be too high for a moment
-// after a like was removed, or its post deleted.
+// LikedCount counts the posts that a user likes, by one query of the user's partition. It includes a like that was
+// removed or whose post was deleted until LikedPosts or the process that removed it has deleted the view.
 func (s *savedStore) LikedCount(ctx context.Context, userID string) (int32, error) {
 	n, err := s.count(s.beginRead(ctx, PostCount), "count liked posts", userID, blog.TypeLiked)
 	return int32(n), err

@@ -2153,9 +2153,9 @@ type Mutation {
     input: FollowUserInput!
   ): FollowUserPayload
 
-  "Ends following another user. Without a follow, it changes nothing."
+  "Unfollows another user. Without a follow, it changes nothing."
   unfollowUser(
-    "The user to follow no longer."
+    "The user to unfollow."
     input: UnfollowUserInput!
   ): UnfollowUserPayload
 
@@ -2242,19 +2242,19 @@ type User implements Node {
   createdAt: DateTime
   "The number of the user's posts; null, with an error, if it could not be read. It is counted when it is selected: one query for each user."
   postCount: Int
-  "The number of the user's followers; null, with an error, if it could not be read. It costs what ` + "`" + `createdAt` + "`" + ` does."
+  "The number of the user's followers; null, with an error, if it could not be read. Selecting it costs as much as ` + "`" + `createdAt` + "`" + `."
   followerCount: Int
 
   """
-  The number of users whom the user follows; null, with an error, if it could not be read. It follows ` + "`" + `followUser` + "`" + ` a moment
-  later, and costs what ` + "`" + `createdAt` + "`" + ` does.
+  The number of users whom the user follows; null, with an error, if it could not be read. It shows a ` + "`" + `followUser` + "`" + ` a moment
+  later. Selecting it costs as much as ` + "`" + `createdAt` + "`" + `.
   """
   followingCount: Int
 
   "Whether the signed-in user follows the user; null for anonymous requests. Costs one batched read."
   viewerFollows: Boolean
 
-  "The user's followers, those who began last first."
+  "The user's followers, the most recent first."
   followers(
     "How many users, 1 to 100."
     first: Int = 20
@@ -2262,7 +2262,7 @@ type User implements Node {
     after: String
   ): UserConnection!
 
-  "The users whom the user follows, those followed last first. It follows ` + "`" + `followUser` + "`" + ` a moment later."
+  "The users whom the user follows, the most recently followed first. It shows a ` + "`" + `followUser` + "`" + ` a moment later."
   following(
     "How many users, 1 to 100."
     first: Int = 20
@@ -2299,7 +2299,7 @@ type User implements Node {
     after: String
   ): PostConnection
 
-  "The posts that the user likes, those liked last first; null for all users but the viewer. It follows ` + "`" + `likePost` + "`" + ` a moment later."
+  "The posts that the user likes, the most recently liked first; null for all users but the viewer. It shows a ` + "`" + `likePost` + "`" + ` a moment later."
   likedPosts(
     "How many posts, 1 to 100."
     first: Int = 20
@@ -2459,7 +2459,8 @@ enum SortOrder {
 type PostConnection {
   """
   The number of posts in the whole list; null, with an error, if it could not be read. Of a user and of drafts it is counted by a
-  query when it is selected. Of the feed, a month and a tag it is approximate: it follows others' posts a moment later. ` + "`" + `home` + "`" + ` is not counted: null.
+  query when it is selected. Of the feed, a month and a tag it is approximate: it follows others' posts a moment later. Of bookmarks
+  and liked posts it may include posts that were deleted. Of ` + "`" + `home` + "`" + ` it is null.
   """
   totalCount: Int
   "The posts with their cursors."
@@ -2894,13 +2895,13 @@ type RemoveBookmarkPayload {
   post: Post!
 }
 
-"Which user to follow no longer."
+"Which user to unfollow."
 input UnfollowUserInput {
   "The user's global id."
   id: ID!
 }
 
-"The user who is followed no longer."
+"The user who is no longer followed."
 type UnfollowUserPayload {
   "The user, with the new ` + "`" + `followerCount` + "`" + `."
   user: User!

@@ -296,13 +296,13 @@ type SearchEdge struct {
 	Snippet *search.Snippet `json:"snippet"`
 }
 
-// Which user to follow no longer.
+// Which user to unfollow.
 type UnfollowUserInput struct {
 	// The user's global id.
 	ID string `json:"id"`
 }
 
-// The user who is followed no longer.
+// The user who is no longer followed.
 type UnfollowUserPayload struct {
 	// The user, with the new `followerCount`.
 	User *names.User `json:"user"`

@@ -149,17 +149,19 @@ func (x *Index) Remove(e blog.Entry) {
 	}
 }
 
-// Load extends the index towards older posts, if it has room and there are any. read reads the newest posts that are
-// older than after, or the newest of all if that is the zero Entry, newest first; end tells that there are no others.
-// Calls at the same time wait for each other.
-func (x *Index) Load(read func(after blog.Entry) (posts []blog.AuthoredEntry, end bool, err error)) error {
+// Load extends the index below a floor that Scan has returned, if it has room, and unless another call has. read reads
+// the newest posts that are older than the floor, or the newest of all if that is the zero Entry, newest first; end tells
+// that there are no others. Calls at the same time wait for each other.
+func (x *Index) Load(
+	floor blog.Entry, read func() (posts []blog.AuthoredEntry, end bool, err error),
+) error {
 	x.loading.Lock()
 	defer x.loading.Unlock()
-	after, reset, ok := x.beginLoad()
+	reset, ok := x.beginLoad(floor)
 	if !ok {
 		return nil
 	}
-	posts, end, err := read(after)
+	posts, end, err := read()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	late := x.below
@@ -182,14 +184,14 @@ func (x *Index) Load(read func(after blog.Entry) (posts []blog.AuthoredEntry, en
 	return nil
 }
 
-func (x *Index) beginLoad() (after blog.Entry, reset int, ok bool) {
+func (x *Index) beginLoad(floor blog.Entry) (reset int, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.all || x.lenLocked() >= x.max {
-		return blog.Entry{}, 0, false
+	if x.all || x.lenLocked() >= x.max || x.floor.entry() != floor {
+		return 0, false
 	}
 	x.loads = true
-	return x.floor.entry(), x.reset, true
+	return x.reset, true
 }
 
 // Reset empties the index, as there may be posts that it was not told of.

@@ -90,8 +90,8 @@ func TestIndex_Model(t *testing.T) {
 				}
 			case 4, 5:
 				n := 1 + r.IntN(20)
-				if err := x.Load(func(after blog.Entry) ([]blog.AuthoredEntry, bool, error) {
-					read, end, err := l.read(after, n)
+				if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
+					read, end, err := l.read(x.floor.entry(), n)
 					x.Add(l.add(number, r.IntN(1000))) // after the read
 					number++
 					return read, end, err
@@ -99,7 +99,7 @@ func TestIndex_Model(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 6:
-				if err := x.Load(func(blog.Entry) ([]blog.AuthoredEntry, bool, error) {
+				if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
 					return nil, false, errors.New("not read")
 				}); err == nil && x.Room() {
 					t.Fatal("no error")
@@ -147,7 +147,7 @@ func TestIndex_Model(t *testing.T) {
 // A post that is removed stays removed, although an older report of it arrives.
 func TestIndex_LateReport(t *testing.T) {
 	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
-	if err := x.Load(func(blog.Entry) ([]blog.AuthoredEntry, bool, error) { return nil, true, nil }); err != nil {
+	if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) { return nil, true, nil }); err != nil {
 		t.Fatal(err)
 	}
 	e := l.add(1, 1)
@@ -161,13 +161,33 @@ func TestIndex_LateReport(t *testing.T) {
 	}
 }
 
+// Of calls with one floor, one reads.
+func TestIndex_LoadOnce(t *testing.T) {
+	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
+	for i := range 4 {
+		l.add(i, i)
+	}
+	reads := 0
+	for range 3 {
+		if err := x.Load(blog.Entry{}, func() ([]blog.AuthoredEntry, bool, error) {
+			reads++
+			return l.read(blog.Entry{}, 2)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, _ := x.Size(); reads != 1 || n != 2 {
+		t.Errorf("%d reads of %d posts, want 1 of 2", reads, n)
+	}
+}
+
 // What was read before a reset is discarded, as the index was not told of what was written since.
 func TestIndex_ResetWhileLoading(t *testing.T) {
 	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
 	e := l.add(1, 1)
-	if err := x.Load(func(after blog.Entry) ([]blog.AuthoredEntry, bool, error) {
+	if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
 		x.Reset()
-		return l.read(after, 10)
+		return l.read(blog.Entry{}, 10)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +204,7 @@ func TestIndex_Bytes(t *testing.T) {
 		return blog.AuthoredEntry{Entry: blog.Entry{CreatedAt: blog.NewDate(time.UnixMilli(int64(1e12 + i))),
 			ID: blog.PostID([10]byte{byte(i), byte(i >> 8), byte(i >> 16)})}, AuthorID: fmt.Sprint(l.r.IntN(1000))}
 	}
-	if err := x.Load(func(blog.Entry) (all []blog.AuthoredEntry, _ bool, _ error) {
+	if err := x.Load(x.floor.entry(), func() (all []blog.AuthoredEntry, _ bool, _ error) {
 		for i := range posts {
 			all = append(all, entry(posts-i))
 		}
@@ -209,7 +229,7 @@ func BenchmarkIndex_Scan(b *testing.B) {
 		for _, follows := range []int{50, 200, 2000} {
 			b.Run(fmt.Sprintf("%d posts/%d follows", posts, follows), func(b *testing.B) {
 				x := New(posts)
-				if err := x.Load(func(blog.Entry) (all []blog.AuthoredEntry, _ bool, _ error) {
+				if err := x.Load(x.floor.entry(), func() (all []blog.AuthoredEntry, _ bool, _ error) {
 					for i := range posts {
 						all = append(all, blog.AuthoredEntry{Entry: blog.Entry{
 							CreatedAt: blog.NewDate(time.UnixMilli(int64(1e12 - i))),
