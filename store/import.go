@@ -28,8 +28,8 @@ type importer struct {
 }
 
 // Import is for bulk loads: it writes a user and the threads of the user's posts unchanged, with ids and
-// dates, and the posts' summaries in the user's partition, entries in timelines, search items and views of likes. Call ImportFeed
-// afterwards.
+// dates, and the posts' summaries in the user's partition, entries in timelines, search items and views of likes. Call
+// ImportFeed afterwards.
 //
 // The items of a partition go into as few transactional batches as possible. Existing items are kept, so an
 // interrupted import can be repeated. The reservation of the name is written last: once it exists, Import
