@@ -113,6 +113,28 @@ func TestLikes_LateChange(t *testing.T) {
 	})
 }
 
+// The process that ends a like deletes the view, also if no list meets it.
+func TestLikes_Ended(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		a := w.AddPost(ada, "a")
+		w.like(ada, a)
+		defer w.Start()()
+		testkit.Until(t, w.CaughtUp)
+		if w.rawItem("users", ada.UserID, blog.LikedID(a.ID)) == nil {
+			t.Fatal("no view")
+		}
+		w.unlike(ada, a)
+		testkit.Until(t, func() error {
+			if w.rawItem("users", ada.UserID, blog.LikedID(a.ID)) != nil {
+				return errors.New("not deleted yet")
+			}
+			return nil
+		})
+	})
+}
+
 // A view that is deleted while its like comes back is written again.
 func TestLikes_BackMeanwhile(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it writes between two requests")
