@@ -145,10 +145,12 @@ func (f *followView) project(ctx context.Context, changes []blog.FollowItem) err
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for k, c := range latest {
-		if users[k.follower] == nil {
-			continue // being deleted, and the job deletes both items
-		}
 		g.Go(func() error {
+			if users[k.follower] == nil {
+				if state, err := f.userState(ctx, k.follower); state != liveUser || err != nil {
+					return err // being deleted, and the job deletes both items
+				}
+			}
 			view := have[k]
 			if view == nil {
 				view = &storedFollow{}

@@ -343,6 +343,33 @@ func TestFollows_StaleReplica(t *testing.T) {
 	})
 }
 
+// A follow by a new user, whom the replica of the handler does not have, is not lost.
+func TestFollows_NewFollower(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas lag")
+	cosmostest.Run(t, func(t *testing.T) {
+		a, b := newLaggingWorlds(t, 8*time.Second)
+		grace := a.AddUser("grace")
+		testkit.Advance(9 * time.Second)
+		ada := a.AddUser("ada")
+		a.follow(ada, grace)
+		users, err := a.Account.Container(a.Database, "users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		item, err := users.ReadPrimary(t.Context(), cosmos.Key{Partition: grace.UserID, ID: blog.FollowerID(ada.UserID)})
+		if item == nil || err != nil {
+			t.Fatal("no item of the follow", err)
+		}
+		handlers, _ := b.Views().Handlers()
+		if err := handlers["projections-users"](t.Context(), [][]byte{item}); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Advance(9 * time.Second)
+		b.wantCounts(ada, 0, 1)
+		b.wantNoDifferences()
+	})
+}
+
 // rawItem reads an item; nil if it does not exist.
 func (w *world) rawItem(container, partition, id string) []byte {
 	w.T.Helper()
