@@ -57,7 +57,8 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.savedStore = newSavedStore(b, authors)
-	s.homeStore = homeStore{base: b, follows: recency.NewFollows(), usersTail: new(atomic.Pointer[itemcache.Tail])}
+	s.homeStore = homeStore{base: b, follows: recency.NewFollows(b.o.Clock),
+		usersTail: new(atomic.Pointer[itemcache.Tail])}
 	s.followStore = followStore{b, authors, &s.userStore, &s.homeStore}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}

@@ -1,17 +1,26 @@
 package recency
 
 import (
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"byline/store/blog"
 )
 
-// maxFresh is how many viewers' changes are kept until the view has them.
-const maxFresh = 10_000
+const (
+	maxFresh   = 10_000               // viewers whose changes are kept until the view has them
+	maxChanges = 2 * blog.MaxFollowed // changes of one viewer
+	freshFor   = time.Minute          // longer than the view takes, unless its handler is stopped
+)
 
 // Follows has the changes of follows that this process has written and that the views in the viewers' partitions may
 // lack, and the authors whom viewers follow who wait for new posts.
 type Follows struct {
+	clock func() time.Time
+
 	mu      sync.Mutex
 	fresh   *simplelru.LRU[string, map[string]change] // guarded by mu; by viewer and author
 	waiting map[string]*Waiter                        // guarded by mu; by viewer
@@ -21,6 +30,7 @@ type Follows struct {
 type change struct {
 	revision int64
 	follows  bool
+	at       time.Time // when this process recorded it
 }
 
 // Waiter has the authors whom a viewer follows, while streams of the viewer are open.
@@ -35,25 +45,47 @@ type Waiter struct {
 }
 
 // NewFollows returns Follows without changes and waiters.
-func NewFollows() *Follows {
+func NewFollows(clock func() time.Time) *Follows {
 	fresh, _ := simplelru.NewLRU[string, map[string]change](maxFresh, nil) // fails only for sizes below 1
-	return &Follows{fresh: fresh, waiting: map[string]*Waiter{}}
+	return &Follows{clock: clock, fresh: fresh, waiting: map[string]*Waiter{}}
 }
 
 // Wrote records a change that this process has written, unless it has recorded a later one.
 func (f *Follows) Wrote(viewer, author string, revision int64, follows bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	changes, _ := f.fresh.Get(viewer)
+	changes := f.changesLocked(viewer)
 	if changes == nil {
 		changes = map[string]change{}
-		f.fresh.Add(viewer, changes)
 	}
-	if have, ok := changes[author]; ok && have.revision >= revision {
+	f.fresh.Add(viewer, changes)
+	have, ok := changes[author]
+	if ok && have.revision >= revision {
 		return
 	}
-	changes[author] = change{revision, follows}
+	if !ok && len(changes) >= maxChanges {
+		oldest := author
+		for a, c := range changes {
+			if oldest == author || c.at.Before(changes[oldest].at) {
+				oldest = a
+			}
+		}
+		delete(changes, oldest)
+	}
+	changes[author] = change{revision, follows, f.clock()}
 	f.setLocked(viewer, author, follows)
+}
+
+// changesLocked returns the changes of a viewer's follows without old ones, which it drops: the view has them, or has a
+// later change that was reported before them.
+func (f *Follows) changesLocked(viewer string) map[string]change {
+	changes, _ := f.fresh.Peek(viewer)
+	now := f.clock()
+	maps.DeleteFunc(changes, func(_ string, c change) bool { return now.Sub(c.at) > freshFor })
+	if len(changes) == 0 {
+		f.fresh.Remove(viewer)
+	}
+	return changes
 }
 
 // Viewed records a change that the view has, which may be an earlier one than this process has written.
@@ -83,12 +115,12 @@ func (f *Follows) setLocked(viewer, author string, follows bool) {
 	}
 }
 
-// Fresh returns the changes of a viewer's follows that the view may lack: whether the viewer follows an author. Call it
-// before reading the view, which has them once they are no longer fresh.
+// Fresh returns the changes of a viewer's follows in the last minute that the view may lack: whether the viewer follows
+// an author. Call it before reading the view, which has them once they are no longer fresh.
 func (f *Follows) Fresh(viewer string) map[string]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	changes, _ := f.fresh.Peek(viewer)
+	changes := f.changesLocked(viewer)
 	if len(changes) == 0 {
 		return nil
 	}

@@ -1,13 +1,18 @@
 package recency
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"byline/store/blog"
 )
 
 func TestFollows_Fresh(t *testing.T) {
+	now := time.Unix(0, 0)
 	for name, tt := range map[string]struct {
 		change func(f *Follows)
 		want   map[string]bool
@@ -27,14 +32,48 @@ func TestFollows_Fresh(t *testing.T) {
 			f.Wrote("ada", "bob", 1, true)
 			f.Viewed("ada", "bob", 2, false)
 		}, nil},
+		"a minute old": {func(f *Follows) {
+			f.Wrote("ada", "bob", 1, true)
+			now = now.Add(time.Minute)
+			f.Wrote("ada", "eve", 1, true)
+		}, map[string]bool{"bob": true, "eve": true}},
+		"reported after the view": {func(f *Follows) {
+			f.Viewed("ada", "bob", 2, false)
+			f.Wrote("ada", "bob", 1, true)
+			now = now.Add(time.Minute + 1)
+		}, nil},
+		"a new one besides an old one": {func(f *Follows) {
+			f.Wrote("ada", "bob", 1, true)
+			now = now.Add(time.Minute + 1)
+			f.Wrote("ada", "eve", 1, true)
+		}, map[string]bool{"eve": true}},
+		"an earlier revision than an old one": {func(f *Follows) {
+			f.Wrote("ada", "bob", 3, false)
+			now = now.Add(time.Minute + 1)
+			f.Wrote("ada", "bob", 1, true)
+		}, map[string]bool{"bob": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := NewFollows()
+			f := NewFollows(func() time.Time { return now })
 			tt.change(f)
 			if got := f.Fresh("ada"); !maps.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// Of one viewer the newest changes are kept.
+func TestFollows_FreshAtMost(t *testing.T) {
+	now := time.Unix(0, 0)
+	f := NewFollows(func() time.Time { now = now.Add(1); return now })
+	for i := range 2*blog.MaxFollowed + 2 {
+		f.Wrote("ada", fmt.Sprint(i), 1, true)
+	}
+	f.Wrote("ada", "2", 2, false) // there is room
+	fresh := f.Fresh("ada")
+	if follows, ok := fresh["2"]; len(fresh) != 2*blog.MaxFollowed || fresh["0"] || fresh["1"] || follows || !ok {
+		t.Errorf("%d changes, of the first authors: %t %t %t", len(fresh), fresh["0"], fresh["1"], follows)
 	}
 }
 
@@ -50,7 +89,7 @@ func TestAuthors_With(t *testing.T) {
 }
 
 func TestFollows_Waiting(t *testing.T) {
-	f := NewFollows()
+	f := NewFollows(time.Now)
 	waiting := func(author string) string {
 		viewers := f.Waiting(author)
 		slices.Sort(viewers)
