@@ -32,17 +32,24 @@ import (
 type followView struct {
 	*base
 	fresh chan blog.FollowItem // follows that this process has just written
-	seen  *lru.Cache[followKey, int64]
+	seen  *lru.Cache[followKey, seenFollow]
 }
 
 // followKey identifies a follow.
 type followKey struct{ author, follower string }
 
+// seenFollow is a change of a follow whose view this process has seen. Revisions begin again when a user registers
+// again.
+type seenFollow struct {
+	followedAt blog.Date
+	revision   int64
+}
+
 // maxFresh is how many follows may wait for run. The handler of the change feed writes what does not fit.
 const maxFresh = 256
 
 func newFollowView(b *base) *followView {
-	seen, _ := lru.New[followKey, int64](maxVersions) // fails only for sizes below 1
+	seen, _ := lru.New[followKey, seenFollow](maxVersions) // fails only for sizes below 1
 	return &followView{base: b, fresh: make(chan blog.FollowItem, maxFresh), seen: seen}
 }
 
@@ -116,8 +123,8 @@ func (f *followView) project(ctx context.Context, changes []blog.FollowItem) err
 	var keys []cosmos.Key
 	for _, c := range changes {
 		k := followKey{c.UserID, c.OwnerID}
-		if revision, ok := f.seen.Get(k); ok && revision >= c.Revision && !changefeed.Repeated(ctx) &&
-			!changefeed.Replaying(ctx) {
+		if seen, ok := f.seen.Get(k); ok && seen.followedAt == c.FollowedAt && seen.revision >= c.Revision &&
+			!changefeed.Repeated(ctx) && !changefeed.Replaying(ctx) {
 			continue
 		}
 		if latest[k] == nil {
@@ -203,7 +210,7 @@ func (f *followView) write(
 			}
 		}
 	}
-	f.seen.Add(followKey{source.UserID, source.OwnerID}, source.Revision)
+	f.seen.Add(followKey{source.UserID, source.OwnerID}, seenFollow{source.FollowedAt, source.Revision})
 	return nil
 }
 

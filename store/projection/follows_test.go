@@ -370,6 +370,25 @@ func TestFollows_NewFollower(t *testing.T) {
 	})
 }
 
+// A follow by a user who has registered again has the revision of an earlier one, whose view this process has seen.
+func TestFollows_RevisionsBeginAgain(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		w.follow(ada, grace)
+		stop := w.Start()
+		testkit.Until(t, w.CaughtUp)
+		w.Remove("users", ada.UserID, blog.FollowingID(grace.UserID))
+		w.Corrupt("users", ada.UserID, ada.UserID, "/followingCount", 0)
+		item := blog.NewFollow(grace.UserID, ada.Byline, blog.NewDate(w.Clock.Now().Add(time.Minute)), 1)
+		w.Upsert("users", grace.UserID, string(blog.Encode(item)))
+		testkit.Until(t, w.CaughtUp)
+		stop()
+		w.wantCounts(ada, 0, 1)
+		w.wantNoDifferences()
+	})
+}
+
 // rawItem reads an item; nil if it does not exist.
 func (w *world) rawItem(container, partition, id string) []byte {
 	w.T.Helper()
