@@ -112,7 +112,7 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 			err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 				Message: fmt.Sprintf("you follow %d users, and cannot follow more", blog.MaxFollowed)}
 		}
-		return now.author, err
+		return s.known(now, err)
 	}
 	item, etag := blog.NewFollow(authorID, user.Byline, s.now(), 1), cosmos.ETag("")
 	for range maxEditTries {
@@ -130,7 +130,7 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 		now, err := s.readAfter(ctx, op, userID, authorID, true, err)
 		switch {
 		case now.follows() || err != nil:
-			return now.author, err
+			return s.known(now, err)
 		case now.author.FollowerCount >= blog.MaxFollowers:
 			return nil, &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 				Message: "this user has as many followers as a user can have"}
@@ -164,7 +164,7 @@ func (s *followStore) UnfollowUser(ctx context.Context, userID, authorID string)
 			return s.written(op, item, r.Items[1])
 		}
 		if now, err := s.readAfter(ctx, op, userID, authorID, false, err); !now.follows() || err != nil {
-			return now.author, err
+			return s.known(now, err)
 		}
 	}
 	return nil, changedMeanwhile(op)
@@ -201,6 +201,16 @@ func (s *followStore) written(op string, item *blog.FollowItem, author []byte) (
 		err = noUser(op) // being deleted
 	}
 	return u, err
+}
+
+// known is written for a follow that was read, with its author, and that this process may have written: the response
+// was lost, or the request is repeated.
+func (s *followStore) known(now follow, err error) (*blog.User, error) {
+	if err == nil && now.item.ID != "" {
+		s.home.wrote(&now.item.FollowItem)
+		s.views.UpdateFollowing(&now.item.FollowItem)
+	}
+	return now.author, err
 }
 
 // follow is the state of a follow.

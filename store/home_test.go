@@ -242,6 +242,58 @@ func TestHome_FollowsElsewhere(t *testing.T) {
 	}
 }
 
+// A repetition of a follow, and of its end, is seen by the next page of the instance that has read the follow, although
+// another one has written it, and no view has it.
+func TestHome_FollowRepeated(t *testing.T) {
+	for _, count := range []int{1, blog.MaxFollowed} {
+		w := newWorld(t)
+		ada, bob := w.AddUser("ada"), w.AddUser("bob")
+		w.AddPost(bob, "b1")
+		if _, err := w.FollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		w.Corrupt(blog.UsersContainer, ada.UserID, ada.UserID, "/followingCount", count)
+		other, err := store.New(w.NewAccount(cosmos.Options{}), store.Options{Database: w.Database, Clock: w.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.FollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if got := homeOf(t, other, ada); got != "b1" {
+			t.Errorf("who follows %d: %q", count, got)
+		}
+		if _, err := w.UnfollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.UnfollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if got := homeOf(t, other, ada); got != "" {
+			t.Errorf("after the end: %q", got)
+		}
+	}
+}
+
+// A follow whose response is lost, and its end, are seen by the next page.
+func TestHome_FollowResponseLost(t *testing.T) {
+	w := newWorld(t)
+	ada, bob := w.AddUser("ada"), w.AddUser("bob")
+	w.AddPost(bob, "b1")
+	for _, change := range []struct {
+		do   func(context.Context, string, string) (*blog.User, error)
+		want string
+	}{{w.FollowUser, "b1"}, {w.UnfollowUser, ""}} {
+		w.lossy(false).armed.Store(true)
+		if _, err := change.do(t.Context(), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.home(ada); got != change.want {
+			t.Errorf("got %q, want %q", got, change.want)
+		}
+	}
+}
+
 // While the change feed cannot be read, a page has the posts of other instances nevertheless.
 func TestHome_TailFails(t *testing.T) {
 	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without a cache": 0} {
