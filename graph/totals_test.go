@@ -75,6 +75,9 @@ func TestTotalCounts_Posts(t *testing.T) {
 func TestPostCount(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstanceOn(t, b, b.wire, "one", 5*time.Millisecond)
+	testkit.WaitFor(t, func() bool { return b.caughtUp(t) }) // views of likes are in the partitions of the users
+	lists := b.fill(`{ viewer { posts { edges { cursor } } } user(id: "<user:grace>") { posts { edges { cursor } } } }`)
+	testkit.WaitFor(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", lists, nil) }) })
 	check := func(what, query, want string, queries int) {
 		t.Helper()
 		b.wire.reset()

@@ -126,7 +126,7 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 		{"negative memory", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"},
 			"--cache -1: there can be 0 to 1048576 megabytes"},
 		{"an index without posts", []string{"--recency=0", "--data", t.TempDir(), "--no-demo"},
-			"--recency 0: there can be 1 to 10000000 posts"},
+			"--recency 0: there can be 1 to 1000000 posts"},
 		{"more memory than the maximum", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"},
 			"--cache 17592186044416"},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
