@@ -166,7 +166,8 @@ func (r *Resolver) likedPostPage(ctx context.Context, userID string, p store.Pag
 func (r *Resolver) homePage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
 	return l.postPages.do(pageKey{"home:" + userID, p}, func() (*store.Page[*blog.Post], error) {
-		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.Home(ctx, userID, p) }, l.expectPosts())
+		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.Home(ctx, userID, p) },
+			l.expectPosts())
 	})
 }
 

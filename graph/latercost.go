@@ -47,7 +47,8 @@ func (l laterCost) InterceptRootField(ctx context.Context, next graphql.RootReso
 		}
 	}
 	renamed := field.Name == "updateUser" && count != nil
-	meter.AddLater(cost.LaterOf(field, variables).Of(items, renamed), items.Posts+items.Others+items.Below+items.Followers+items.Following)
+	meter.AddLater(cost.LaterOf(field, variables).Of(items, renamed),
+		items.Posts+items.Others+items.Below+items.Followers+items.Following)
 	return payload
 }
 

@@ -224,8 +224,8 @@ func TestPredictedCost(t *testing.T) {
 	}
 }
 
-// The predicted cost of a home feed is within a fifth of the actual charge at 100 follows. Who reads it first causes the
-// requests that load the index, and is not charged for them.
+// The predicted cost of a home feed is within a fifth of the actual charge at 100 follows. Who reads it first causes
+// the requests that load the index, and is not charged for them.
 func TestPredictedCost_Home(t *testing.T) {
 	b := newBlog(t, Options{})
 	text := strings.Repeat("Every read of the front page is one request. ", 30)

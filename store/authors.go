@@ -57,7 +57,8 @@ func (a *authors) put(u *blog.User) {
 		if found && now.Sub(have.read) < authorLifetime && isOlder(u, &have.User) {
 			return have, otter.CancelOp
 		}
-		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision, FollowingCount: u.FollowingCount}
+		known := blog.User{Byline: u.Byline, CreatedAt: u.CreatedAt, Revision: u.Revision,
+			FollowingCount: u.FollowingCount}
 		known.DisplayName = strings.Clone(known.DisplayName) // not to keep the text of the item
 		known.AvatarURL = strings.Clone(known.AvatarURL)
 		return cachedAuthor{known, now}, otter.WriteOp

@@ -543,10 +543,11 @@ var streamOperations = map[string]func(context.Context, *scene) (open func() (ev
 		}
 	},
 	"HomePublished": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
-		return opens(func() (*live.Stream[*blog.Post], error) { return s.HomePublished(ctx, s.bob.UserID) }), func() error {
-			_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "t", Content: "c"})
-			return err
-		}
+		return opens(func() (*live.Stream[*blog.Post], error) { return s.HomePublished(ctx, s.bob.UserID) }),
+			func() error {
+				_, err := s.CreatePost(ctx, store.NewPost{AuthorID: s.ada.UserID, Title: "t", Content: "c"})
+				return err
+			}
 	},
 	"PostChanges": func(ctx context.Context, s *scene) (func() (func() bool, error), func() error) {
 		return opens(func() (*live.Stream[*blog.Post], error) { return s.PostChanges(ctx, s.post.ID) }), func() error {

@@ -131,7 +131,8 @@ func TestFollowUser_Limits(t *testing.T) {
 	}
 	w.Corrupt(blog.UsersContainer, ada.UserID, ada.UserID, "/followingCount", blog.MaxFollowed)
 	w.Corrupt(blog.UsersContainer, bob.UserID, bob.UserID, "/followerCount", blog.MaxFollowers)
-	other, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now}) // without cached authors
+	// Without cached authors.
+	other, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,8 +195,9 @@ func TestFollowUser_Costs(t *testing.T) {
 	ada, bob := w.AddUser("ada"), w.AddUser("bob")
 	name, avatar, bio := strings.Repeat("é", 60), "https://pictures.example/"+strings.Repeat("a", 60), strings.Repeat("b", 500)
 	for _, u := range []*blog.User{ada, bob} {
-		if _, err := w.UpdateUser(t.Context(), u.UserID, store.UserEdit{DisplayName: store.Optional{Set: true, Value: name},
-			AvatarURL: store.Optional{Set: true, Value: avatar}, Bio: store.Optional{Set: true, Value: bio}}); err != nil {
+		if _, err := w.UpdateUser(t.Context(), u.UserID, store.UserEdit{
+			DisplayName: store.Optional{Set: true, Value: name}, AvatarURL: store.Optional{Set: true, Value: avatar},
+			Bio: store.Optional{Set: true, Value: bio}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,10 +25,10 @@ import (
 // viewer follows, by one query of the viewer's partition, finds their newest posts in the recency index, in memory, and
 // reads the posts in one batch.
 //
-// The index is loaded from the timeline of all posts as readers need it. The tail of the feed container reports each new
-// entry of the timeline, so that the index has what the timeline has; the tail of posts reports new and deleted posts,
-// mostly earlier. While the first tail is behind, a page reads the newest entries; while it does not run, it does
-// without the index. Beyond the index a page merges the lists of few authors, and reads the timeline for many.
+// The index is loaded from the timeline of all posts as readers need it. The tail of the feed container reports each
+// new entry of the timeline, so that the index has what the timeline has; the tail of posts reports new and deleted
+// posts, mostly earlier. While the first tail is behind, a page reads the newest entries; while it does not run, it
+// does without the index. Beyond the index a page merges the lists of few authors, and reads the timeline for many.
 
 const (
 	homeWait  = 500 * time.Millisecond // longest wait of a page for the tail
@@ -77,13 +77,15 @@ func (b *base) seeEntries(items [][]byte) {
 		if !bytes.Contains(raw, []byte(`"`+blog.AllPosts.Partition(""))) || blog.Unmarshal(raw, &e, blog.Lenient) != nil {
 			continue
 		}
-		if t, _, ok := blog.ParseEntryPartition(e.Type); ok && t == blog.AllPosts && e.ID != blog.CounterID && !e.Deleted {
+		if t, _, ok := blog.ParseEntryPartition(e.Type); ok && t == blog.AllPosts && e.ID != blog.CounterID &&
+			!e.Deleted {
 			b.seePost(e.ID, e.AuthorID, e.CreatedAt)
 		}
 	}
 }
 
-// followFeed runs the tail of the feed container until ctx ends: without a cache, from the first reader on who needs it.
+// followFeed runs the tail of the feed container until ctx ends: without a cache, from the first reader on who needs
+// it.
 func (s *Store) followFeed(ctx context.Context) error {
 	r := s.recent
 	r.running.Store(true)
@@ -233,8 +235,8 @@ func (s *homeStore) readHead(ctx context.Context, op string) error {
 	return nil
 }
 
-// readTimeline reads the n newest entries of the timeline of all posts that are older than after, or the n newest of all
-// if that is the zero Entry; end reports that there are no older ones.
+// readTimeline reads the n newest entries of the timeline of all posts that are older than after, or the n newest of
+// all if that is the zero Entry; end reports that there are no older ones.
 func (b *base) readTimeline(
 	ctx context.Context, op string, after blog.Entry, n int,
 ) (entries []blog.AuthoredEntry, end bool, err error) {

@@ -136,8 +136,8 @@ func unknownAuthors(n int) (ids []string) {
 	return ids
 }
 
-// A page of 20 that is not cached takes a query and a batch. One that is cached takes nothing. The query costs 0.0245 RU
-// for each follow, whose item has some 440 bytes with Cosmos DB's own properties; the batch 4.4 RU.
+// A page of 20 that is not cached takes a query and a batch. One that is cached takes nothing. The query costs 0.0245
+// RU for each follow, whose item has some 440 bytes with Cosmos DB's own properties; the batch 4.4 RU.
 func TestHome_Costs(t *testing.T) {
 	cosmostest.NeedsEngine(t, "its charges")
 	for follows, limit := range map[int]float64{50: 8, 200: 12, 2000: 56} {
@@ -331,7 +331,9 @@ func TestHome_LateEntry(t *testing.T) {
 	w.addFollows(ada, append(unknownAuthors(100), bob.UserID)...)
 	s := w.instance("reader", 1<<20, store.Options{})
 	untilTrue(t, "the index is not used", func() bool { return homeOf(t, s, ada) == "b1" && recentPosts(s) == 1 })
-	w.load(blog.FeedContainer, partition, 1, func(int) []byte { return blog.Encode(blog.NewEntry(late, blog.AllPosts)) })
+	w.load(blog.FeedContainer, partition, 1, func(int) []byte {
+		return blog.Encode(blog.NewEntry(late, blog.AllPosts))
+	})
 	untilTrue(t, "the post is missing", func() bool { return homeOf(t, s, ada) == "b2 b1" })
 }
 
@@ -534,9 +536,9 @@ func TestHome_EmptyPage(t *testing.T) {
 	}
 }
 
-// Walks of a home feed over instances, while others publish, edit and delete posts, authors are renamed and deleted, and
-// follows change, have nothing twice, all that exists and is followed all the time, and nothing that is not, also beyond
-// the index and across months. Once the changes are known, all instances have exactly what they should.
+// Walks of a home feed over instances, while others publish, edit and delete posts, authors are renamed and deleted,
+// and follows change, have nothing twice, all that exists and is followed all the time, and nothing that is not, also
+// beyond the index and across months. Once the changes are known, all instances have exactly what they should.
 func TestHome_Model(t *testing.T) {
 	for name, tt := range map[string]struct {
 		recency, cacheBytes, unknown int

@@ -20,8 +20,8 @@ type savedStore struct {
 	allowed *lru.Cache[string, int] // how many bookmarks a user may create before the next count
 }
 
-// An instance counts the bookmarks of a user when it creates one, and then not again for the next 1/16 of those that are
-// left: so up to 16 instances do not exceed the limit.
+// An instance counts the bookmarks of a user when it creates one, and then not again for the next 1/16 of those that
+// are left: so up to 16 instances do not exceed the limit.
 const (
 	bookmarkCounts     = 16
 	maxBookmarkReaders = 1 << 14
@@ -126,8 +126,8 @@ func (s *savedStore) Bookmarked(ctx context.Context, userID string, postIDs []st
 	})
 }
 
-// Bookmarks lists the posts that a user has bookmarked, the latest bookmarks first, by one query of the user's partition
-// and one batch of reads of the posts.
+// Bookmarks lists the posts that a user has bookmarked, the latest bookmarks first, by one query of the user's
+// partition and one batch of reads of the posts.
 func (s *savedStore) Bookmarks(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	return s.page(s.beginRead(ctx, Bookmarks), "list bookmarks", userID, blog.TypeBookmark, blog.BookmarkID, p,
 		func(ctx context.Context, postIDs []string) ([]*blog.Post, error) {

@@ -71,7 +71,8 @@ func TestBookmarks(t *testing.T) {
 		fmt.Sprint(got) != "[false true false true]" {
 		t.Errorf("bookmarked: %v, %v", got, err)
 	}
-	for _, change := range []func(context.Context, string, string) (*blog.Post, error){w.BookmarkPost, w.RemoveBookmark} {
+	for _, change := range []func(context.Context, string, string) (*blog.Post, error){
+		w.BookmarkPost, w.RemoveBookmark} {
 		_, err := change(ctx, bob.UserID, "absent")
 		storetest.WantCode(t, err, blog.NotFound, "")
 		_, err = change(ctx, bob.UserID, "not/an id")
@@ -168,8 +169,8 @@ func TestBookmarks_Limit(t *testing.T) {
 	}
 }
 
-// Pages of both lists are full and complete while posts are deleted and marks removed, and what they have met of deleted
-// posts is deleted.
+// Pages of both lists are full and complete while posts are deleted and marks removed, and what they have met of
+// deleted posts is deleted.
 func TestSaved_Churn(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -245,7 +246,8 @@ func TestSaved_Churn(t *testing.T) {
 				return err
 			}
 		}
-		have := [2]int32{int32(len(strings.Fields(w.saved(w.Bookmarks, bob)))), int32(len(strings.Fields(w.saved(w.LikedPosts, bob))))}
+		have := [2]int32{int32(len(strings.Fields(w.saved(w.Bookmarks, bob)))),
+			int32(len(strings.Fields(w.saved(w.LikedPosts, bob))))}
 		if have != counts {
 			return fmt.Errorf("counted %v, listed %v", counts, have)
 		}
@@ -262,7 +264,8 @@ func TestSaved_Costs(t *testing.T) {
 	for i := range 21 {
 		ids = append(ids, w.AddPost(ada, fmt.Sprint("post", i)).ID)
 	}
-	list := func(read func(context.Context, string, store.Paging) (*store.Page[*blog.Post], error)) func(context.Context) error {
+	list := func(read func(context.Context, string, store.Paging) (*store.Page[*blog.Post],
+		error)) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := read(ctx, ada.UserID, store.Paging{First: 20})
 			return err

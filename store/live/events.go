@@ -88,7 +88,8 @@ func New(o Options) (*Events, error) {
 		return nil, err
 	}
 	e := &Events{o: o, wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: o.Clock(),
-		published: newTopics[*blog.Post](open, maxBehind), home: newTopics[*blog.Post](open, maxBehind), changed: newTopics[*blog.Post](open, maxBehind),
+		published: newTopics[*blog.Post](open, maxBehind), home: newTopics[*blog.Post](open, maxBehind),
+		changed:  newTopics[*blog.Post](open, maxBehind),
 		comments: newTopics[*blog.Comment](open, maxBehind),
 		deleted:  newTopics[*PostDeletion](open, maxBehind), commentChanges: newTopics[*CommentChange](open, maxBehind)}
 	e.deleted.last = func(post string) *PostDeletion { return &PostDeletion{post} }
@@ -362,5 +363,6 @@ func (e *Events) setSince(t time.Time) {
 }
 
 func (e *Events) streams() int {
-	return e.published.count() + e.home.count() + e.changed.count() + e.comments.count() + e.deleted.count() + e.commentChanges.count()
+	return e.published.count() + e.home.count() + e.changed.count() + e.comments.count() + e.deleted.count() +
+		e.commentChanges.count()
 }

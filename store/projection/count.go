@@ -142,7 +142,8 @@ func (c *followCountView) countOf(
 		if u == nil {
 			return have, there, "", nil
 		}
-		for typ, n := range map[string]*int32{blog.TypeFollower: &there.followers, blog.TypeFollowing: &there.followed} {
+		for typ, n := range map[string]*int32{blog.TypeFollower: &there.followers,
+			blog.TypeFollowing: &there.followed} {
 			q := cosmos.Query{Partition: id,
 				Text: "SELECT VALUE COUNT(1) FROM c WHERE c.userId = @user AND c.type = @type"}
 			counts, err := readPages[int32](ctx, op, c.users, q.With("@user", id).With("@type", typ))

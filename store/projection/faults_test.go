@@ -467,7 +467,8 @@ func operations() map[string]faultOperation {
 			// the owner of the name does not exist; the new name is taken
 			believes = []string{"404 in a batch", "409 of a create"}
 		}
-		if strings.HasPrefix(name, string(projection.Following)) || strings.HasPrefix(name, string(projection.Follower)) {
+		if strings.HasPrefix(name, string(projection.Following)) ||
+			strings.HasPrefix(name, string(projection.Follower)) {
 			believes = []string{"404 in a batch", "412 in a batch"} // the user does not exist
 		}
 		if name == string(projection.TimelineEntry) {

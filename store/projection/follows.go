@@ -21,8 +21,8 @@ import (
 
 // A follow is an item in the partition of the author, the source, and one in that of the follower, the view. The view
 // and the number of authors whom the follower follows are written in one transactional batch, which is conditional on
-// the revision of the view. So each change counts once, whether it is handled twice, late, or by two processes. The view
-// of a follow that has ended is a tombstone, so that a late handler of an earlier change does not restore it.
+// the revision of the view. So each change counts once, whether it is handled twice, late, or by two processes. The
+// view of a follow that has ended is a tombstone, so that a late handler of an earlier change does not restore it.
 //
 // The process that has written a follow writes its view at once, after the response; the handler of the change finds it
 // done. The handler also compares the byline of the follower with the user's: they differ if the user was renamed after
@@ -75,8 +75,8 @@ func (f *followView) run(ctx context.Context) error {
 	}
 }
 
-// writeFresh writes the view of a follow that this process has just written. At the first revision there is no view yet,
-// as a rule: then it is not read first.
+// writeFresh writes the view of a follow that this process has just written. At the first revision there is no view
+// yet, as a rule: then it is not read first.
 func (f *followView) writeFresh(ctx context.Context, item *blog.FollowItem) error {
 	have := &storedFollow{}
 	if item.Revision > 1 {

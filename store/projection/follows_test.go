@@ -81,7 +81,8 @@ func TestFollows_Model(t *testing.T) {
 					delete(follows, [2]int{user, author})
 				case n < 9:
 					name := store.Optional{Set: true, Value: fmt.Sprint("name ", r.IntN(100))}
-					if _, err := w.UpdateUser(t.Context(), users[user].UserID, store.UserEdit{DisplayName: name}); err != nil &&
+					if _, err := w.UpdateUser(t.Context(), users[user].UserID,
+						store.UserEdit{DisplayName: name}); err != nil &&
 						blog.CodeOf(err) != blog.LimitReached {
 						t.Fatal(err)
 					}
@@ -317,7 +318,8 @@ func TestFollows_StaleReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 		item := func() []byte {
-			raw, err := users.ReadPrimary(t.Context(), cosmos.Key{Partition: grace.UserID, ID: blog.FollowerID(ada.UserID)})
+			raw, err := users.ReadPrimary(t.Context(), cosmos.Key{Partition: grace.UserID,
+				ID: blog.FollowerID(ada.UserID)})
 			if raw == nil || err != nil {
 				t.Fatal("no item of the follow", err)
 			}
@@ -356,7 +358,8 @@ func TestFollows_NewFollower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		item, err := users.ReadPrimary(t.Context(), cosmos.Key{Partition: grace.UserID, ID: blog.FollowerID(ada.UserID)})
+		item, err := users.ReadPrimary(t.Context(), cosmos.Key{Partition: grace.UserID,
+			ID: blog.FollowerID(ada.UserID)})
 		if item == nil || err != nil {
 			t.Fatal("no item of the follow", err)
 		}

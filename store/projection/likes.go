@@ -19,14 +19,14 @@ import (
 	"byline/store/stored"
 )
 
-// A like has a view in the partition of its user, for the list of the posts that the user likes. The handler of the like
-// writes it. Two likes of a user and a post, with an end between them, differ by their dates: so a view with the date of
-// the like is right, and one with another date gets that of the like as it is now.
+// A like has a view in the partition of its user, for the list of the posts that the user likes. The handler of the
+// like writes it. Two likes of a user and a post, with an end between them, differ by their dates: so a view with the
+// date of the like is right, and one with another date gets that of the like as it is now.
 //
-// The change feed does not show the end of a like. So a list hides the views of likes that do not exist, and the process
-// that has ended a like, or met such a view in a list, deletes the view: some seconds later, when the handler of the
-// like, which may not have run yet, has written it. It reads the view before the like, and deletes it at its ETag: a
-// handler that finds the view of an earlier like replaces it, and one that does not creates it again.
+// The change feed does not show the end of a like. So a list hides the views of likes that do not exist, and the
+// process that has ended a like, or met such a view in a list, deletes the view: some seconds later, when the handler
+// of the like, which may not have run yet, has written it. It reads the view before the like, and deletes it at its
+// ETag: a handler that finds the view of an earlier like replaces it, and one that does not creates it again.
 //
 // A view outlives its post, and its like if that process stops too early, until a list meets it: this is no difference.
 // Bookmarks, which are no views, are deleted likewise with their posts.
@@ -236,8 +236,8 @@ func (l *likedView) write(ctx context.Context, like *blog.Like, have *storedSave
 
 func (l *likedView) kind() Kind { return Liked }
 
-// likeScan is what a scan has read of likes: of each the date in milliseconds, if one of the two items was found, or two
-// that differ.
+// likeScan is what a scan has read of likes: of each the date in milliseconds, if one of the two items was found, or
+// two that differ.
 type likeScan map[likeKey]int64
 
 // add adds a like or its view.

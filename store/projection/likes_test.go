@@ -154,7 +154,8 @@ func TestLikes_BackMeanwhile(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.Views().DeleteLeft(t.Context(), (&blog.Like{PostID: a.ID, Byline: ada.Byline}).Liked()); err != nil {
+		if err := w.Views().DeleteLeft(t.Context(), (&blog.Like{PostID: a.ID,
+			Byline: ada.Byline}).Liked()); err != nil {
 			t.Fatal(err)
 		}
 		if !done {

@@ -67,7 +67,8 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 	v.postDeletions = &postDeletions{b, v.timelines.entries, v.files}
 	v.userDeletions = &userDeletionView{b, s, v.partitions, v.feedEnd, v.registry}
 	checked, _ := lru.New[string, int64](maxVersions) // fails only for sizes below 1
-	v.processors = &processors{base: b, checked: checked, registry: v.registry, usernames: v.usernames, bylines: v.bylines, feedEnd: v.feedEnd,
+	v.processors = &processors{base: b, checked: checked, registry: v.registry, usernames: v.usernames,
+		bylines: v.bylines, feedEnd: v.feedEnd,
 		follows: v.follows, likes: v.likes, files: v.files}
 	// The timelines before the feed, whose oldest entries are deleted.
 	v.registry.views = []view{v.bylines, v.timelines, items, v.summaries, v.feed,
@@ -131,8 +132,8 @@ func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
 // moment later, so that the writer need not wait.
 func (v *Views) UpdateFollowing(item *blog.FollowItem) { v.follows.update(item) }
 
-// Unsave has Run delete the view of a like that has ended, or a bookmark whose post was deleted: some seconds later, and
-// only if it is left without like or post.
+// Unsave has Run delete the view of a like that has ended, or a bookmark whose post was deleted: some seconds later,
+// and only if it is left without like or post.
 func (v *Views) Unsave(item blog.SavedItem) { v.likes.unsave(item) }
 
 // Edit is what an edit has changed of a post.
@@ -171,10 +172,10 @@ func (v *Views) UpdateEdited(ctx context.Context, p *blog.Post, e Edit) {
 	}
 }
 
-// Verify compares all summaries, counts, texts, bylines, reservations, follows, timelines, search items and the feed with
-// their sources, looks for items of deleted users and posts without a job that deletes them, and calls report with each
-// difference. It can run beside instances that serve: it compares again until a difference is gone or the settle time
-// is over. The summary of a post that keeps changing is correct once it has the revision that the post had first.
+// Verify compares all summaries, counts, texts, bylines, reservations, follows, timelines, search items and the feed
+// with their sources, looks for items of deleted users and posts without a job that deletes them, and calls report with
+// each difference. It can run beside instances that serve: it compares again until a difference is gone or the settle
+// time is over. The summary of a post that keeps changing is correct once it has the revision that the post had first.
 //
 // Verify reads all items, and keeps some hundred bytes of memory per post. progress, if not nil, gets the
 // number of items read and the estimated total, which is 0 until the users container has been read.

@@ -150,8 +150,8 @@ func (x *Index) Remove(e blog.Entry) {
 }
 
 // Load extends the index below a floor that Scan has returned, if it has room, and unless another call has. read reads
-// the newest posts that are older than the floor, or the newest of all if that is the zero Entry, newest first; end tells
-// that there are no others. Calls at the same time wait for each other.
+// the newest posts that are older than the floor, or the newest of all if that is the zero Entry, newest first; end
+// tells that there are no others. Calls at the same time wait for each other.
 func (x *Index) Load(
 	floor blog.Entry, read func() (posts []blog.AuthoredEntry, end bool, err error),
 ) error {

@@ -147,7 +147,9 @@ func TestIndex_Model(t *testing.T) {
 // A post that is removed stays removed, although an older report of it arrives.
 func TestIndex_LateReport(t *testing.T) {
 	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
-	if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) { return nil, true, nil }); err != nil {
+	if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
+		return nil, true, nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	e := l.add(1, 1)
@@ -233,7 +235,8 @@ func BenchmarkIndex_Scan(b *testing.B) {
 					for i := range posts {
 						all = append(all, blog.AuthoredEntry{Entry: blog.Entry{
 							CreatedAt: blog.NewDate(time.UnixMilli(int64(1e12 - i))),
-							ID:        blog.PostID([10]byte{byte(i), byte(i >> 8), byte(i >> 16)})}, AuthorID: fmt.Sprint(i % 10_000)})
+							ID:        blog.PostID([10]byte{byte(i), byte(i >> 8), byte(i >> 16)})},
+							AuthorID: fmt.Sprint(i % 10_000)})
 					}
 					return all, true, nil
 				}); err != nil {

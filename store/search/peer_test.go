@@ -72,8 +72,8 @@ func frequentPairs(texts []string, n int) (pairs []string) {
 	return pairs[:min(n, len(pairs))]
 }
 
-// TestPeer_PostgreSQL compares the most frequent searches with PostgreSQL's, and their charges with what is predicted. It
-// prints the time and the bytes of loading the texts, with and without the full-text index. It needs
+// TestPeer_PostgreSQL compares the most frequent searches with PostgreSQL's, and their charges with what is predicted.
+// It prints the time and the bytes of loading the texts, with and without the full-text index. It needs
 // BYLINE_TEST_POSTGRES, the number of texts, and psql with the environment of a server: .ci/peersearch.
 func TestPeer_PostgreSQL(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("BYLINE_TEST_POSTGRES"))
