@@ -32,8 +32,8 @@ import (
 // responses into the scripts. Each script has a small blog of its own. Its directives are:
 //
 //	blog                      a new small blog. Arguments: development, live (run the projections, and serve
-//	                          subscriptions), full=moths (a post with the maximum number of comments), trusted (the
-//	                          input is the manifest of the trusted documents)
+//	                          subscriptions), projected (with the views of likes), full=moths (a post with the maximum
+//	                          number of comments), trusted (the input is the manifest of the trusted documents)
 //	handler                   instead of a blog, a handler whose store panics when it is used
 //	graphql viewer=ada        send the document below; viewer is absent for an anonymous client. Other arguments:
 //	                          moderator=ada, token=..., cost=detail, requests (show the requests to Cosmos DB),
@@ -167,6 +167,9 @@ func (s *script) open(t *testing.T, d *datadriven.TestData) {
 		s.blog, s.live = liveBlog(t, o)
 	} else {
 		s.blog = smallBlog(t, o)
+	}
+	if d.HasArg("projected") { // with views of likes
+		s.blog.project(t, s.blog.caughtUp)
 	}
 	if title := argument(t, d, "full"); title != "" {
 		id := s.blog.postID(t, title)
