@@ -416,7 +416,7 @@ func (s *postStore) finishPublication(
 		return nil, stored.Error(op, err)
 	default:
 		s.views.UpdateViews(ctx, published)
-		s.seePost(published.ID, published.UserID, published.CreatedAt)
+		s.indexPost(published.ID, published.UserID, published.CreatedAt)
 	}
 	err = s.dropDraft(ctx, op, author.UserID, post.ID)
 	return published, orNoPost(op, published, err)

@@ -54,24 +54,24 @@ type recentIndex struct {
 	tail    atomic.Pointer[itemcache.Tail]
 }
 
-// seePost adds a post that was published to the recency index.
-func (b *base) seePost(id, authorID string, created blog.Date) {
+// indexPost adds a post that was published to the recency index.
+func (b *base) indexPost(id, authorID string, created blog.Date) {
 	if b.recent.Add(blog.AuthoredEntry{Entry: blog.Entry{CreatedAt: created, ID: id}, AuthorID: authorID}) {
 		b.feed.Changed(recentPosts) // now: since then, a response may have read the index
 	}
 }
 
-// seeChange keeps the recency index current with changes of posts.
-func (b *base) seeChange(c *blog.Change) {
+// indexChange keeps the recency index current with changes of posts.
+func (b *base) indexChange(c *blog.Change) {
 	if c.Deleted {
 		b.recent.Remove(blog.Entry{CreatedAt: c.CreatedAt, ID: c.ID})
 	} else {
-		b.seePost(c.ID, c.UserID, c.CreatedAt)
+		b.indexPost(c.ID, c.UserID, c.CreatedAt)
 	}
 }
 
-// seeEntries keeps the recency index current with changes of the feed container.
-func (b *base) seeEntries(items [][]byte) {
+// indexEntries keeps the recency index current with changes of the feed container.
+func (b *base) indexEntries(items [][]byte) {
 	for _, raw := range items {
 		var e blog.EntryItem
 		if !bytes.Contains(raw, []byte(`"`+blog.AllPosts.Partition(""))) || blog.Unmarshal(raw, &e, blog.Lenient) != nil {
@@ -79,7 +79,7 @@ func (b *base) seeEntries(items [][]byte) {
 		}
 		if t, _, ok := blog.ParseEntryPartition(e.Type); ok && t == blog.AllPosts && e.ID != blog.CounterID &&
 			!e.Deleted {
-			b.seePost(e.ID, e.AuthorID, e.CreatedAt)
+			b.indexPost(e.ID, e.AuthorID, e.CreatedAt)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (s *Store) followFeed(ctx context.Context) error {
 			return nil
 		}
 	}
-	tail := s.tail("cache-feed", s.feed, "type", s.seeFeed, wokenByReads, nil)
+	tail := s.tail("cache-feed", s.feed, "type", s.handleFeed, wokenByReads, nil)
 	r.tail.Store(tail)
 	defer func() {
 		r.tail.Store(nil)
@@ -198,8 +198,8 @@ func (s *homeStore) wrote(item *blog.FollowItem) {
 	s.users.Changed(freshFollowsOf + item.OwnerID)
 }
 
-// seeFollows learns which follows the views have from changes of the users container, and then calls handle.
-func (s *homeStore) seeFollows(handle changefeed.Handler) changefeed.Handler {
+// noteFollows learns which follows the views have from changes of the users container, and then calls handle.
+func (s *homeStore) noteFollows(handle changefeed.Handler) changefeed.Handler {
 	return func(ctx context.Context, items [][]byte) error {
 		for _, raw := range items {
 			if !bytes.Contains(raw, []byte(`"`+blog.FollowingID(""))) {

@@ -138,7 +138,7 @@ func (s *postStore) tryCreatePost(ctx context.Context, op string, n NewPost, try
 		return nil, stored.Error(op, err)
 	}
 	s.views.UpdateViews(ctx, post)
-	s.seePost(post.ID, post.UserID, post.CreatedAt)
+	s.indexPost(post.ID, post.UserID, post.CreatedAt)
 	return post, nil
 }
 

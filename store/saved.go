@@ -215,7 +215,7 @@ func (s *savedStore) page(
 			if e.Post = posts[i]; e.Post != nil {
 				found = append(found, e)
 			} else {
-				s.views.Unsave(blog.SavedItem{Envelope: blog.Envelope{Type: typ}, ID: idOf(e.PostID), UserID: userID,
+				s.views.DeleteOrphan(blog.SavedItem{Envelope: blog.Envelope{Type: typ}, ID: idOf(e.PostID), UserID: userID,
 					PostID: e.PostID})
 			}
 		}

@@ -80,7 +80,7 @@ func (s *Store) Instance() string { return s.o.Instance }
 func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.seeFollows(h)),
+			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.noteFollows(h)),
 				func() bool { return !s.follows.Any() }, nil)
 			s.usersTail.Store(tail)
 			return tail
@@ -104,7 +104,7 @@ func (s *Store) newEvents() (*live.Events, error) {
 		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
-		KeepsTail: s.posts.Caches(), Deletions: s.deletions, SeePost: s.seeChange, Waiting: s.follows.Waiting,
+		KeepsTail: s.posts.Caches(), Deletions: s.deletions, SeePost: s.indexChange, Waiting: s.follows.Waiting,
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},

@@ -224,9 +224,9 @@ func (s *timelineStore) withOlder(
 	return &longer, t.fill(ctx, &longer, p.First)
 }
 
-// seeFeed is a handler of changes of the feed container: this instance may not project posts itself.
-func (s *timelineStore) seeFeed(_ context.Context, items [][]byte) error {
-	s.seeEntries(items)
+// handleFeed is a handler of changes of the feed container: this instance may not project posts itself.
+func (s *timelineStore) handleFeed(_ context.Context, items [][]byte) error {
+	s.indexEntries(items)
 	for _, raw := range items {
 		if !bytes.Contains(raw, []byte(blog.TimelinesKey)) {
 			continue

@@ -73,7 +73,7 @@ func (v *Views) Handlers() (handlers map[string]changefeed.Handler, sources map[
 	return handlers, sources
 }
 
-// DeleteLeft is what Run does with an item of Unsave.
-func (v *Views) DeleteLeft(ctx context.Context, item blog.SavedItem) error {
-	return v.likes.deleteLeft(ctx, &item)
+// DeleteOrphanNow is what Run does with an item of DeleteOrphan.
+func (v *Views) DeleteOrphanNow(ctx context.Context, item blog.SavedItem) error {
+	return v.likes.deleteOrphan(ctx, &item)
 }

@@ -337,14 +337,14 @@ var ofViews = map[string]faultOperation{
 	"UpdateFollowing/ended": {do: func(ctx context.Context, w *faultWorld) (any, error) {
 		return nil, w.Views().WriteFollowing(ctx, w.followItem(w.max.UserID, blog.FollowerID(w.bob.UserID)))
 	}},
-	"Unsave": {do: func(ctx context.Context, w *faultWorld) (any, error) {
-		return nil, w.Views().DeleteLeft(ctx, w.endedLike())
+	"DeleteOrphan": {do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().DeleteOrphanNow(ctx, w.endedLike())
 	}, prepare: func(w *faultWorld) {
 		w.write()
 		w.Upsert("users", w.max.UserID, string(blog.Encode(w.endedLike())))
 	}, believes: []string{"404 in a batch"}},
-	"Unsave/bookmark": {believes: []string{"404 in a batch"}, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		return nil, w.Views().DeleteLeft(ctx, blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))
+	"DeleteOrphan/bookmark": {believes: []string{"404 in a batch"}, do: func(ctx context.Context, w *faultWorld) (any, error) {
+		return nil, w.Views().DeleteOrphanNow(ctx, blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))
 	}, prepare: func(w *faultWorld) {
 		w.write()
 		w.Upsert("users", w.bob.UserID, string(blog.Encode(blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))))
@@ -568,7 +568,7 @@ func TestFaults_Complete(t *testing.T) {
 		"Observer", "Full", "SeeTimeline", // send no request
 		"DeleteUser", "Rename", "DeletePost", // jobs
 		"WriteFollowing",   // UpdateFollowing
-		"DeleteLeft",       // Unsave
+		"DeleteOrphanNow",  // DeleteOrphan
 		"Work", "Handlers", // of these tests
 	} {
 		covered[name] = true

@@ -286,8 +286,8 @@ func (f *followView) suspects(_ context.Context, s *scan) ([]Difference, error) 
 	return s.follows.suspects(), nil
 }
 
-// sides reads the two items of a follow, given the difference of the view.
-func (f *followView) sides(ctx context.Context, d Difference) (source, have *storedFollow, err error) {
+// readPair reads the two items of a follow, given the difference of the view.
+func (f *followView) readPair(ctx context.Context, d Difference) (source, have *storedFollow, err error) {
 	author, _ := strings.CutPrefix(d.ID, blog.FollowingID(""))
 	if have, err = f.read(ctx, d.Partition, d.ID); err != nil && !errors.Is(err, blog.ErrMalformed) {
 		return nil, nil, err
@@ -298,7 +298,7 @@ func (f *followView) sides(ctx context.Context, d Difference) (source, have *sto
 
 // compare compares the view of a follow, in the partition of the follower, with the author's item.
 func (f *followView) compare(ctx context.Context, d Difference) (*Difference, error) {
-	source, have, err := f.sides(ctx, d)
+	source, have, err := f.readPair(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func describeFollow(f *blog.FollowItem) string {
 
 // repair makes the view of a follow match the author's item, and counts the change.
 func (f *followView) repair(ctx context.Context, d Difference) error {
-	source, have, err := f.sides(ctx, d)
+	source, have, err := f.readPair(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -34,22 +34,22 @@ import (
 // likedView is the view of likes in the partitions of their users.
 type likedView struct {
 	*base
-	doubtful chan doubtful
-	seen     *lru.Cache[likeKey, blog.Date] // the dates of likes whose views this process has seen
+	orphans chan orphan
+	seen    *lru.Cache[likeKey, blog.Date] // the dates of likes whose views this process has seen
 }
 
 // likeKey identifies a like.
 type likeKey struct{ post, user string }
 
-// doubtful is an item that may be left without its like or post.
-type doubtful struct {
+// orphan is an item that may lack its like or post.
+type orphan struct {
 	blog.SavedItem
 	due time.Time // when to look at it
 }
 
 const (
-	maxDoubtful = 1024            // items that wait for run; a list meets again what does not fit
-	doubtDelay  = 3 * time.Second // longer than the handler of a like takes, unless it is stopped
+	maxOrphans  = 1024            // items that wait for run; a list meets again what does not fit
+	orphanDelay = 3 * time.Second // longer than the handler of a like takes, unless it is stopped
 )
 
 // likeRewritten is how much later than its date a like was written that is no new one: a rename has set the byline.
@@ -57,38 +57,38 @@ const likeRewritten = 10 * time.Second
 
 func newLikedView(b *base) *likedView {
 	seen, _ := lru.New[likeKey, blog.Date](maxVersions) // fails only for sizes below 1
-	return &likedView{base: b, doubtful: make(chan doubtful, maxDoubtful), seen: seen}
+	return &likedView{base: b, orphans: make(chan orphan, maxOrphans), seen: seen}
 }
 
-// unsave has run look at an item.
-func (l *likedView) unsave(item blog.SavedItem) {
+// enqueue has run look at an item.
+func (l *likedView) enqueue(item blog.SavedItem) {
 	select {
-	case l.doubtful <- doubtful{item, time.Now().Add(doubtDelay)}:
+	case l.orphans <- orphan{item, time.Now().Add(orphanDelay)}:
 	default:
 	}
 }
 
-// run deletes the items of unsave that have neither like nor post, until ctx ends.
+// run deletes the items of enqueue that have neither like nor post, until ctx ends.
 func (l *likedView) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case item := <-l.doubtful:
+		case item := <-l.orphans:
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-time.After(time.Until(item.due)):
 			}
-			if err := l.deleteLeft(ctx, &item.SavedItem); err != nil && ctx.Err() == nil {
+			if err := l.deleteOrphan(ctx, &item.SavedItem); err != nil && ctx.Err() == nil {
 				l.o.Logger.Warn("saved post not removed yet", logPartition, item.UserID, logItem, item.ID, logError, err)
 			}
 		}
 	}
 }
 
-// deleteLeft deletes a view whose like does not exist, or a bookmark whose post does not.
-func (l *likedView) deleteLeft(ctx context.Context, item *blog.SavedItem) error {
+// deleteOrphan deletes a view whose like does not exist, or a bookmark whose post does not.
+func (l *likedView) deleteOrphan(ctx context.Context, item *blog.SavedItem) error {
 	have, err := l.read(ctx, item.UserID, item.ID)
 	if have == nil || err != nil {
 		return err
@@ -263,8 +263,8 @@ func (l *likedView) suspects(_ context.Context, s *scan) (found []Difference, _ 
 	return found, nil
 }
 
-// sides reads a like and its view.
-func (l *likedView) sides(ctx context.Context, d Difference) (like *blog.Like, have *storedSaved, err error) {
+// readPair reads a like and its view.
+func (l *likedView) readPair(ctx context.Context, d Difference) (like *blog.Like, have *storedSaved, err error) {
 	if have, err = l.read(ctx, d.Partition, d.ID); err != nil {
 		return nil, nil, err
 	}
@@ -274,7 +274,7 @@ func (l *likedView) sides(ctx context.Context, d Difference) (like *blog.Like, h
 
 // compare compares the view of a like, in the partition of its user, with the like.
 func (l *likedView) compare(ctx context.Context, d Difference) (*Difference, error) {
-	like, have, err := l.sides(ctx, d)
+	like, have, err := l.readPair(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +310,7 @@ func describeLike(at blog.Date) string {
 
 // repair makes the view of a like match it.
 func (l *likedView) repair(ctx context.Context, d Difference) error {
-	like, have, err := l.sides(ctx, d)
+	like, have, err := l.readPair(ctx, d)
 	switch {
 	case err != nil:
 		return err

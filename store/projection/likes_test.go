@@ -154,7 +154,7 @@ func TestLikes_BackMeanwhile(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.Views().DeleteLeft(t.Context(), (&blog.Like{PostID: a.ID,
+		if err := w.Views().DeleteOrphanNow(t.Context(), (&blog.Like{PostID: a.ID,
 			Byline: ada.Byline}).Liked()); err != nil {
 			t.Fatal(err)
 		}
