@@ -187,8 +187,8 @@ func (p *processors) beginLoad(ctx context.Context) (end func(context.Context) e
 	}, nil
 }
 
-// handlePosts handles changes of the posts container: it enqueues jobs that delete what belongs to deleted posts, and
-// applies the changes to the views.
+// handlePosts handles changes of the posts container: it applies them to the views, and enqueues jobs that delete what
+// belongs to deleted posts.
 func (p *processors) handlePosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
 	c := postChanges{posts: map[string]*blog.Post{}}
@@ -225,6 +225,14 @@ func (p *processors) handlePosts(ctx context.Context, items [][]byte) error {
 	if c.authors, err = p.bylines.authors(ctx, c.authored); err != nil {
 		return err
 	}
+	for _, view := range p.registry.views {
+		if projector, ok := view.(projector); ok {
+			if err := projector.project(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	// The job erases the tombstone, which then changes no summary: so it is enqueued after the views are written.
 	deleted := map[string]int64{} // revisions
 	for _, post := range c.posts {
 		if post.Tombstone && !post.Erased() {
@@ -233,13 +241,6 @@ func (p *processors) handlePosts(ctx context.Context, items [][]byte) error {
 	}
 	if err := p.enqueue(ctx, deletePostJob, deleted); err != nil {
 		return err
-	}
-	for _, view := range p.registry.views {
-		if projector, ok := view.(projector); ok {
-			if err := projector.project(ctx, c); err != nil {
-				return err
-			}
-		}
 	}
 	if !changefeed.Replaying(ctx) {
 		return nil

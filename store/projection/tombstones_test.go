@@ -1,11 +1,14 @@
 package projection_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"byline/internal/testkit"
+	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 )
@@ -57,5 +60,35 @@ func TestTombstones(t *testing.T) {
 			!strings.Contains(item, fmt.Sprintf(`"ttl":%d,`, at.ttl)) {
 			t.Errorf("%s: %s", at.container, item)
 		}
+	}
+}
+
+// A deletion whose summary could not be updated at first, while the job that deletes what belonged to the post was done.
+func TestTombstones_JobBeforeSummary(t *testing.T) {
+	w := newFaultWorld(t, store.Options{})
+	w.begin()
+	ada := w.AddUser("ada")
+	p := w.add(ada, "gone", "short")
+	w.settle()
+	w.World.Wire.Intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/colls/users/docs/"+p.ID) {
+			return errors.New("no connection")
+		}
+		return nil
+	})
+	w.must(w.DeletePost(t.Context(), ada.UserID, p.ID))
+	handlers, _ := w.Views().Handlers()
+	if err := handlers["projections-posts"](t.Context(), w.items("posts")); err == nil {
+		t.Fatal("the summary has been updated")
+	}
+	w.World.Wire.Intercept(nil)
+	jobs, err := w.Views().Jobs(t.Context())
+	w.must(err)
+	for _, j := range jobs {
+		w.must(w.work(t.Context(), j))
+	}
+	w.handle("projections-posts")
+	if found := w.Differences(0); found != nil {
+		t.Errorf("%+v", found)
 	}
 }
