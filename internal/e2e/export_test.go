@@ -54,11 +54,14 @@ func TestExport(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
-	s.Do("grace", createUser, map[string]any{"name": "grace"})
+	grace := at(t, s.Do("grace", createUser, map[string]any{"name": "grace"}), "createUser.user.id")
 	post := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": strings.Repeat("long ", 2_000)}),
 		"createPost.post.id")
 	s.Do("ada", createComment, map[string]any{"post": post, "content": "by ada"})
 	s.Do("grace", createComment, map[string]any{"post": post, "content": "by grace"})
+	s.Do("ada", `mutation($post: ID!, $author: ID!) { likePost(input: {postId: $post}) { post { id } }
+		bookmarkPost(input: {id: $post}) { post { id } } followUser(input: {id: $author}) { user { id } } }`,
+		map[string]any{"post": post, "author": grace})
 	s.Do("ada", updateUser, map[string]any{"name": "Countess"})
 	s.Stop()
 	export := func(want int, args ...string) (stdout, stderr string) {
@@ -76,7 +79,7 @@ func TestExport(t *testing.T) {
 	isEntry := func(item string) bool { return strings.Contains(item, `"type":"all.`) }
 	all := strings.Join(slices.DeleteFunc(slices.Clone(items), isEntry), "")
 	for what, want := range map[string]int{`"type":"user"`: 1, `"type":"username"`: 2, `"type":"text"`: 1,
-		`"container":"posts"`: 3, `"container":"feed"`: 1, "by ada": 1, "by grace": 0, "_etag": 0} {
+		`"type":"bookmark"`: 1, `"type":"follower"`: 1, `"container":"posts"`: 4, `"container":"feed"`: 1, "by ada": 1, "by grace": 0, "_etag": 0} {
 		if n := strings.Count(all, what); n != want {
 			t.Errorf("%s occurs %d times, want %d", what, n, want)
 		}

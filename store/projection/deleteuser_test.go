@@ -54,6 +54,9 @@ func (w *world) addDeletee(many int) *deletee {
 			w.T.Fatal(err)
 		}
 		w.AddComment(d.User, p, "another by zuleika")
+		if _, err := w.BookmarkPost(w.T.Context(), d.UserID, p.ID); err != nil {
+			w.T.Fatal(err)
+		}
 		d.others = append(d.others, p)
 	}
 	w.follow(d.User, grace)
