@@ -215,8 +215,8 @@ func (s *savedStore) page(
 			if e.Post = posts[i]; e.Post != nil {
 				found = append(found, e)
 			} else {
-				s.views.DeleteOrphan(blog.SavedItem{Envelope: blog.Envelope{Type: typ}, ID: idOf(e.PostID), UserID: userID,
-					PostID: e.PostID})
+				s.views.DeleteOrphan(blog.SavedItem{Envelope: blog.Envelope{Type: typ}, ID: idOf(e.PostID),
+					UserID: userID, PostID: e.PostID})
 			}
 		}
 		return found, nil

@@ -22,11 +22,11 @@ var (
 		"how long each part of TestChaos sends load; 0: 2s, and 15s in its long form")
 )
 
-// TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
-// them every few seconds, while the engine injects chaosFault and splits partitions. Meanwhile no
-// projection is more than 30 s behind. When the load stops, every projection becomes equal to its
-// source, in the long form within 10 s, every acknowledged write is stored exactly once, and searches find the posts as
-// they are:
+// TestChaos writes to three instances on one engine, each in its own process, and kills and restarts them every few
+// seconds, while the engine injects chaosFault and splits partitions. Meanwhile no projection is more than 30 s behind.
+// When the load stops, every projection becomes equal to its source, in the long form within 10 s, every acknowledged
+// write is stored exactly once, searches find the posts as they are, and each writer's home, bookmarks and liked posts
+// are right:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos -v
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos/engine -chaos.for=5m -v
@@ -192,6 +192,7 @@ func runChaos(t *testing.T, kills []victim) {
 		retries += w.retries
 		w.checkStored()
 		w.checkSearches()
+		w.checkLists(writers)
 	}
 	checkCounts(writers)
 	checkFollows(writers)

@@ -82,12 +82,12 @@ type writer struct {
 	subject, id, name  string
 	session            string // reads its own writes on every instance
 	frozen             bool   // the name; see writer
-	current            bool   // step also searches and follows, which older versions cannot
+	current            bool   // step also searches, follows and bookmarks, which older versions cannot
 	renamed            time.Time
 	renameEvery        time.Duration
 	posts              map[string]*chaosPost
 	comments           map[string]*chaosComment
-	likes              map[string]*chaosLike // by post
+	likes, bookmarks   map[string]*chaosLike // by post
 	follows            map[string]*chaosLike // by user
 	operations, number int
 	retries            int
@@ -105,12 +105,13 @@ type chaosComment struct {
 	deleted       bool
 }
 
-// chaosLike is a like or a follow.
+// chaosLike is a like, a bookmark or a follow.
 type chaosLike struct{ removed, frozen bool }
 
 func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
 	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{},
-		comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}, follows: map[string]*chaosLike{}}
+		comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}, bookmarks: map[string]*chaosLike{},
+		follows: map[string]*chaosLike{}}
 }
 
 // do sends an operation to one instance after the other until it gets a response. A response with the
@@ -172,8 +173,11 @@ func (w *writer) step() {
 		w.search(w.subject, "RELEVANCE", 20)
 	case n < 34:
 		w.comment()
-	case n < 40 && w.current:
+	case n < 37 && w.current:
 		w.follow()
+	case n < 40 && w.current:
+		w.toggle(w.bookmarks, w.c.somePost(w.random), `bookmarkPost(input: {id: $id}) { post { viewerHasBookmarked } }`,
+			`removeBookmark(input: {id: $id}) { post { viewerHasBookmarked } }`)
 	case n < 65:
 		w.like()
 	case n < 80:
@@ -354,20 +358,24 @@ func (w *writer) unlike() {
 
 // follow follows some user, or ends the follow.
 func (w *writer) follow() {
-	user := w.c.someUser(w.random)
-	f := w.follows[user]
-	if user == w.id || f != nil && f.frozen {
+	if user := w.c.someUser(w.random); user != w.id {
+		w.toggle(w.follows, user, `followUser(input: {id: $id}) { user { viewerFollows } }`,
+			`unfollowUser(input: {id: $id}) { user { viewerFollows } }`)
+	}
+}
+
+// toggle adds what an id stands for by a mutation, or removes it if it is there.
+func (w *writer) toggle(all map[string]*chaosLike, id, add, remove string) {
+	have := all[id]
+	if have != nil && have.frozen {
 		return
 	}
-	if f == nil {
-		f = &chaosLike{removed: true}
+	removed, mutation := have != nil && !have.removed, add
+	if removed {
+		mutation = remove
 	}
-	mutation := `mutation($user: ID!) { followUser(input: {id: $user}) { user { viewerFollows } } }`
-	if !f.removed {
-		mutation = `mutation($user: ID!) { unfollowUser(input: {id: $user}) { user { viewerFollows } } }`
-	}
-	if _, refused, again := w.do(mutation, map[string]any{"user": user}, ""); !refused {
-		w.follows[user] = &chaosLike{removed: !f.removed, frozen: again}
+	if _, refused, again := w.do("mutation($id: ID!) { "+mutation+" }", map[string]any{"id": id}, ""); !refused {
+		all[id] = &chaosLike{removed: removed, frozen: again}
 	}
 }
 
@@ -437,6 +445,47 @@ func checkFollows(writers []*writer) {
 			}
 		}
 	}
+}
+
+// checkLists compares the lists of the writer's own with the acknowledged writes: liked posts, bookmarks, and the posts
+// of those whom the writer follows.
+func (w *writer) checkLists(writers []*writer) {
+	home := map[string]*chaosLike{}
+	for _, of := range writers {
+		for id, p := range of.posts {
+			f := w.follows[of.id]
+			home[id] = &chaosLike{removed: p.deleted || f == nil || f.removed}
+		}
+	}
+	for name, all := range map[string]map[string]*chaosLike{"likedPosts": w.likes, "bookmarks": w.bookmarks, "home": home} {
+		var want []string
+		for id, l := range all {
+			if !l.removed {
+				want = append(want, id)
+			}
+		}
+		got := w.list(name)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			w.t.Errorf("%s of %s: %v, should be %v", name, w.subject, got, want)
+		}
+	}
+}
+
+// list walks a list of the writer's posts, and returns their ids.
+func (w *writer) list(name string) (ids []string) {
+	for after, more := any(nil), true; more; {
+		data, _, _ := w.do("query($after: String) { viewer { "+name+"(first: 100, after: $after) { edges { node { id } } "+
+			"pageInfo { endCursor hasNextPage } } } }", map[string]any{"after": after}, "")
+		edges, _ := find(data, "viewer."+name+".edges").([]any)
+		for _, e := range edges {
+			ids = append(ids, at(w.t, e, "node.id").(string))
+		}
+		after = find(data, "viewer."+name+".pageInfo.endCursor")
+		more = find(data, "viewer."+name+".pageInfo.hasNextPage") == true
+	}
+	return ids
 }
 
 // nodes reads posts and comments as the writer.
@@ -517,18 +566,7 @@ func checkCounts(writers []*writer) {
 					comments[id], likes[id])
 			}
 		}
-		n, after := 0, any(nil)
-		for {
-			data, _, _ := w.do(
-				`query($id: ID!, $after: String) { user(id: $id) { posts(first: 100, after: $after) { edges { node { id } } pageInfo { endCursor hasNextPage } } } }`,
-				map[string]any{"id": w.id, "after": after}, "")
-			edges, _ := find(data, "user.posts.edges").([]any)
-			n += len(edges)
-			if after = find(data, "user.posts.pageInfo.endCursor"); find(data,
-				"user.posts.pageInfo.hasNextPage") != true {
-				break
-			}
-		}
+		n := len(w.list("posts"))
 		for _, p := range w.posts {
 			if !p.deleted {
 				n--

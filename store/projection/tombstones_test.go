@@ -63,7 +63,8 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// A deletion whose summary could not be updated at first, while the job that deletes what belonged to the post was done.
+// A deletion whose summary could not be updated at first, while the job that deletes what belonged to the post was
+// done.
 func TestTombstones_JobBeforeSummary(t *testing.T) {
 	w := newFaultWorld(t, store.Options{})
 	w.begin()
