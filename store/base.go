@@ -13,7 +13,6 @@ import (
 	"byline/store/deletion"
 	"byline/store/files"
 	"byline/store/projection"
-	"byline/store/recency"
 	"byline/store/stored"
 )
 
@@ -107,10 +106,12 @@ type base struct {
 func newBase(account *cosmos.Account, o Options) (*base, error) {
 	o = o.withDefaults()
 	o.Clock = account.Correct(o.Clock)
-	b := &base{o: o, account: account,
-		recent: &recentIndex{Index: recency.New(o.Recency), wanted: make(chan struct{}, 1)}}
+	b := &base{o: o, account: account}
 	account.Patterns(patterns...)
 	var err error
+	if b.recent, err = newRecentIndex(o.Recency, account.Registerer()); err != nil {
+		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
+	}
 	b.views, err = projection.New(account,
 		projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
 			FeedPartitions: o.FeedPartitions, BackgroundRU: o.BackgroundRU, Files: o.Files, Clock: o.Clock,

@@ -10,12 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/cosmos/itemcache"
+	"byline/store/internal/metric"
 	"byline/store/live"
 	"byline/store/recency"
 	"byline/store/stored"
@@ -52,11 +54,25 @@ type recentIndex struct {
 	running atomic.Bool
 	wanted  chan struct{} // signals a reader, for whom the tail runs without a cache
 	tail    atomic.Pointer[itemcache.Tail]
+	posts   prometheus.Gauge // in the index; Stores with one registry share it
+}
+
+func newRecentIndex(most int, r prometheus.Registerer) (*recentIndex, error) {
+	posts, err := metric.Register(r,
+		prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_recency_posts", Help: "Posts in the index of --recency."}))
+	return &recentIndex{Index: recency.New(most), wanted: make(chan struct{}, 1), posts: posts}, err
+}
+
+// measure sets the gauge after a change of the index.
+func (r *recentIndex) measure() {
+	n, _ := r.Size()
+	r.posts.Set(float64(n))
 }
 
 // indexPost adds a post that was published to the recency index.
 func (b *base) indexPost(id, authorID string, created blog.Date) {
 	if b.recent.Add(blog.AuthoredEntry{Entry: blog.Entry{CreatedAt: created, ID: id}, AuthorID: authorID}) {
+		b.recent.measure()
 		b.feed.Changed(recentPosts) // now: since then, a response may have read the index
 	}
 }
@@ -102,6 +118,7 @@ func (s *Store) followFeed(ctx context.Context) error {
 	defer func() {
 		r.tail.Store(nil)
 		r.Reset()
+		r.measure()
 	}()
 	return tail.Run(ctx)
 }
@@ -349,6 +366,7 @@ func (h *homePage) seen(entries []blog.Entry) {
 
 // load extends the index below its floor. Its requests are not the page's.
 func (h *homePage) load(ctx context.Context, floor blog.Entry) error {
+	defer h.recent.measure()
 	return h.recent.Load(floor, func() ([]blog.AuthoredEntry, bool, error) {
 		return h.readTimeline(cosmos.Apart(ctx, HomeIndex), h.op, floor, indexPage)
 	})

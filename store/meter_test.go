@@ -232,3 +232,20 @@ func TestRecorder_GetsAllTries(t *testing.T) {
 		t.Errorf("got %d operations, %d tries, %.2f RU, want 3, %d, %.2f", len(got), tries, ru, m.sent, m.charged)
 	}
 }
+
+// The index of home feeds is measured as it is loaded, grows and is emptied.
+func TestMeter_Recency(t *testing.T) {
+	m := newMetered(t)
+	ada, bob := m.AddUser("ada"), m.AddUser("bob")
+	m.AddPost(bob, "first")
+	if _, err := m.FollowUser(t.Context(), ada.UserID, bob.UserID); err != nil {
+		t.Fatal(err)
+	}
+	stop := m.Start()
+	loaded := func() bool { return m.home(ada) == "first" && m.value("byline_recency_posts") == 1 }
+	untilTrue(t, "the index is not loaded", loaded)
+	m.AddPost(bob, "second")
+	untilTrue(t, "the index does not grow", func() bool { return m.value("byline_recency_posts") == 2 })
+	stop()
+	m.is(0, "byline_recency_posts")
+}
