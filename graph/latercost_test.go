@@ -107,16 +107,20 @@ func (b *testBlog) checkLater(t *testing.T, charges *bill, tolerance float64, vi
 	b.names["last"], _, _ = strings.Cut(id, `"`)
 	testkit.Advance(window)
 	later := charges.take() - idle - c.ActualRU
+	off, of := c.LaterRU-later, later
 	switch name, _, _ := strings.Cut(mutation, "("); name {
 	case "publishPost", "updatePost", "deletePost":
-		later += c.ActualRU - c.PredictedRU // the request and the projections race for the writes of views
+		// The request and the projections race for the writes of views: only what both charge can be predicted.
+		off, of, tolerance = off+c.PredictedRU-c.ActualRU, later+c.ActualRU, tolerance*2/3
 	case "removeBookmark":
-		later = max(later, 1) // the poll that it wakes may be due anyway
+		of = max(later, 1) // the poll that it wakes may be due anyway
+		off = c.LaterRU - of
 	}
-	t.Logf("charged %.1f RU, later %.1f, predicted %.1f, %d items: %.40s", c.ActualRU, later, c.LaterRU, c.LaterItems,
-		mutation)
-	if math.Abs(later-c.LaterRU) > tolerance*later {
-		t.Errorf("predicted %.1f RU later, charged %.1f: %s", c.LaterRU, later, mutation)
+	t.Logf("charged %.1f RU, later %.1f, predicted %.1f, %d items, off by %.0f%%: %.40s", c.ActualRU, later, c.LaterRU,
+		c.LaterItems, 100*off/of, mutation)
+	if math.Abs(off) > tolerance*of {
+		t.Errorf("charged %.1f RU, predicted %.1f; later %.1f, predicted %.1f: %s", c.ActualRU, c.PredictedRU, later,
+			c.LaterRU, mutation)
 	}
 }
 
@@ -124,7 +128,8 @@ var laterText = strings.Repeat("Every read of the front page is one request. ", 
 
 const laterCover = `coverImage: {url: "https://pictures.example/boats.png", alt: "Three boats in a harbour"}`
 
-// What views and jobs charge after each mutation is predicted within 30%, with one and with three instances.
+// What views and jobs charge after each mutation is predicted within 30%, or 20% with the request where these race,
+// with one and with three instances.
 func TestLaterRU(t *testing.T) {
 	testkit.Heavy(t)
 	for _, instances := range []int{1, 3} {
