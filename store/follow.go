@@ -173,7 +173,7 @@ func (s *followStore) UnfollowUser(ctx context.Context, userID, authorID string)
 // patchFollowers returns a patch that adds to the number of an author's followers, up to the limit. It leaves the
 // revision, so that edits and jobs do not notice it.
 func patchFollowers(by int64) (p cosmos.Patch) {
-	p.Condition = "from c where c.type = '" + blog.TypeUser + "' AND NOT IS_DEFINED(c.deleted)"
+	p.Condition = blog.IfUser
 	if by > 0 {
 		p.Condition += fmt.Sprintf(" AND (NOT IS_DEFINED(c.followerCount) OR c.followerCount < %d)", blog.MaxFollowers)
 	}

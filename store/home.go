@@ -174,7 +174,11 @@ func (s *homeStore) Home(ctx context.Context, userID string, p Paging) (*Page[*b
 			return nil, err
 		}
 	}
-	return page, h.fill(ctx, page, p.First)
+	if err := h.fill(ctx, page, p.First); len(page.Items) > 0 || err != nil {
+		return page, err
+	}
+	_, err = s.timelineItem(ctx, h.op, blog.AllPosts) // so that the tail confirms a cached response without posts
+	return page, err
 }
 
 // followed returns the authors whom a user follows, with the changes of this process.
@@ -367,9 +371,10 @@ func (h *homePage) seen(entries []blog.Entry) {
 // load extends the index below its floor. Its requests are not the page's.
 func (h *homePage) load(ctx context.Context, floor blog.Entry) error {
 	defer h.recent.measure()
-	return h.recent.Load(floor, func() ([]blog.AuthoredEntry, bool, error) {
+	err := h.recent.Load(ctx, floor, func() ([]blog.AuthoredEntry, bool, error) {
 		return h.readTimeline(cosmos.Apart(ctx, HomeIndex), h.op, floor, indexPage)
 	})
+	return stored.Error(h.op, err)
 }
 
 // below returns up to the n next entries without the index: all of them if the authors are few.

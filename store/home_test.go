@@ -21,6 +21,7 @@ import (
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/cosmos/itemcache"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
@@ -701,4 +702,39 @@ func TestHomePublished(t *testing.T) {
 			break
 		}
 	}
+}
+
+// A home feed without posts is served from a cache until another instance has published a post.
+func TestHome_EmptyIsCurrent(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, bob := w.AddUser("ada"), w.AddUser("bob")
+		w.addFollows(ada, bob.UserID)
+		s := w.instance("reader", 1<<20, store.Options{})
+		testkit.Advance(time.Minute)
+		var reads itemcache.ReadSet
+		page, err := s.Home(itemcache.WithReadSet(t.Context(), &reads), ada.UserID, store.Paging{First: 2})
+		if err != nil || len(page.Items) > 0 {
+			t.Fatal(page, err)
+		}
+		within := func(valid bool) bool {
+			for range 30 {
+				if reads.Valid(nil) == valid { // it also wakes the tails
+					return true
+				}
+				testkit.Advance(100 * time.Millisecond)
+			}
+			return false
+		}
+		if !within(true) {
+			t.Fatal("an empty home is not cached")
+		}
+		w.AddPost(bob, "b1")
+		if !within(false) {
+			t.Error("the empty home is cached although there is a post")
+		}
+		if got := homeOf(t, s, ada); got != "b1" {
+			t.Errorf("then it has %q", got)
+		}
+	})
 }

@@ -48,6 +48,9 @@ type AnyItem struct{ Envelope }
 
 func (e *AnyItem) readProperty(r *fastReader, name string) bool { return e.readEnvelope(r, name) }
 
+// IfUser is the condition of a patch that an item is a user who is not deleted.
+const IfUser = "from c where c.type = '" + TypeUser + "' AND NOT IS_DEFINED(c.deleted)"
+
 // The values of an item's type property.
 const (
 	TypeUser     = "user"

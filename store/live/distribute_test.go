@@ -212,8 +212,17 @@ func TestDistribute_HomeBytes(t *testing.T) {
 	if err := e.distribute(t.Context(), [][]byte{raw}); err != nil {
 		t.Fatal(err)
 	}
-	if e.home.bytes < len(raw) || e.home.bytes > len(raw)+len(viewers) {
-		t.Errorf("%d bytes are counted, want those of one event of %d", e.home.bytes, len(raw))
+	if records := recordBytes * len(viewers); e.home.bytes < records || e.home.bytes > records+len(raw) {
+		t.Errorf("%d bytes are counted, want those of one event of %d and of a record for each viewer", e.home.bytes, len(raw))
+	}
+	e.home.maxBehind = 2 * recordBytes * len(viewers)
+	for i := range 3 {
+		if err := e.distribute(t.Context(), [][]byte{item(blog.TypePost, fmt.Sprint("p", i), nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(e.home.latest); n > 2*len(viewers) {
+		t.Errorf("%d records are kept", n)
 	}
 }
 

@@ -303,7 +303,7 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 			if isNew {
 				e.published.publish("", p, len(raw))
 				for _, viewer := range viewers {
-					e.home.publish(viewer, p, 1+len(raw)/len(viewers)) // they share the event
+					e.home.publish(viewer, p, len(raw)/len(viewers)) // they share the event
 				}
 			}
 			e.changed.publish(p.ID, p, len(raw))

@@ -14,6 +14,8 @@ const (
 	// maxBehind is how many bytes of events of a kind may be published while an event waits to be read. The
 	// streams of a subject share its events, so no more are held in memory.
 	maxBehind = 32 << 20
+
+	recordBytes = 64 // of an event, beside its content
 )
 
 // newSubscribers returns the gauge of open streams, which Stores with one registry share.
@@ -96,7 +98,7 @@ func (t *topics[T]) followed(subject string) bool {
 	return len(t.streamsLocked(subject)) > 0
 }
 
-// publish sends event, which takes size bytes, to every stream of the subject. It never blocks: a
+// publish sends event, whose content takes size bytes, to every stream of the subject. It never blocks: a
 // stream whose buffer is full ends.
 func (t *topics[T]) publish(subject string, event T, size int) {
 	t.mu.Lock()
@@ -113,6 +115,7 @@ func (t *topics[T]) publish(subject string, event T, size int) {
 			t.endLocked(s, ErrTooSlow)
 		}
 	}
+	size += recordBytes
 	t.latest = append(t.latest, published[T]{to, to.events, size})
 	to.events++
 	for t.bytes += size; t.bytes > t.maxBehind; {

@@ -11,7 +11,7 @@ import (
 // A stream ends when more bytes have been published, of all subjects, since an event that it has not read. Its
 // unread events are discarded. Readers that keep up miss none.
 func TestTopics_BytesBehind(t *testing.T) {
-	const limit, size, subjects = 1000, 10, 10
+	const limit, size, subjects = 10_000, 100, 10
 	topics := newTopics[int](prometheus.NewGauge(prometheus.GaugeOpts{}), limit)
 	var slow, late, fast []*Stream[int]
 	for i := range subjects {
@@ -31,7 +31,7 @@ func TestTopics_BytesBehind(t *testing.T) {
 	}
 	round := func(n int) { // an event of each subject
 		for i, s := range fast {
-			topics.publish(fmt.Sprint(i), n, size)
+			topics.publish(fmt.Sprint(i), n, size-recordBytes)
 			if got := <-s.Events(); got != n {
 				t.Fatalf("got event %d, want %d", got, n)
 			}
@@ -64,16 +64,16 @@ func TestTopics_BytesBehind(t *testing.T) {
 	late[0].Close()
 	fast[0].Close()
 	again := topics.open("0")
-	topics.publish("0", 0, size)
+	topics.publish("0", 0, size-recordBytes)
 	for n := range 2 * within {
 		for i, s := range fast[1:] {
-			topics.publish(fmt.Sprint(i+1), n, size)
+			topics.publish(fmt.Sprint(i+1), n, size-recordBytes)
 			<-s.Events()
 		}
 		if first := <-again.Events(); first != n {
 			t.Fatalf("got event %d, want %d", first, n)
 		}
-		topics.publish("0", n+1, size)
+		topics.publish("0", n+1, size-recordBytes)
 	}
 	if topics.bytes > limit || len(topics.latest) > limit/size {
 		t.Errorf("%d bytes in %d events are recorded, want at most %d", topics.bytes, len(topics.latest), limit)

@@ -239,14 +239,14 @@ func followBatch(have *storedFollow, view *blog.FollowItem) (b *cosmos.Batch, co
 
 // patchFollowCount returns a patch that adds to a count of a user who is not deleted. It leaves the revision.
 func patchFollowCount(path string, by int) (p cosmos.Patch) {
-	p.Condition = "from c where c.type = '" + blog.TypeUser + "' AND NOT IS_DEFINED(c.deleted)"
+	p.Condition = blog.IfUser
 	p.Increment(path, int64(by))
 	return p
 }
 
 // uncountFollows subtracts follows from the counts of a user who is not deleted.
 func uncountFollows(items []ownedItem) (p cosmos.Patch) {
-	p.Condition = "from c where c.type = '" + blog.TypeUser + "' AND NOT IS_DEFINED(c.deleted)"
+	p.Condition = blog.IfUser
 	uncount(&p, items, blog.TypeFollower, "/followerCount")
 	uncount(&p, items, blog.TypeFollowing, "/followingCount")
 	return p
@@ -340,6 +340,9 @@ func (f *followView) repair(ctx context.Context, d Difference) error {
 	}
 	if have == nil { // malformed: compare again
 		return f.users.Delete(ctx, stored.Key(d.Partition, d.ID), "")
+	}
+	if d.Want != absent && source.ID == "" {
+		return nil // deleted meanwhile: compare again
 	}
 	if d.Want != absent {
 		view := source.Following()

@@ -63,7 +63,7 @@ func TestFollows_Model(t *testing.T) {
 			var pages [][][]byte // what late handlers have read
 			follows := map[[2]int]bool{}
 			w.Wire.Intercept(func(req *http.Request) error {
-				if req.Method != http.MethodGet && req.Header.Get("x-ms-cosmos-priority-level") == "Low" && r.IntN(20) == 0 {
+				if req.Method != http.MethodGet && req.Header.Get("x-ms-cosmos-priority-level") == "Low" && rand.IntN(20) == 0 {
 					return errors.New("gone")
 				}
 				return nil

@@ -285,7 +285,7 @@ func TestLikes_Model(t *testing.T) {
 			var pages [][][]byte
 			likes := map[*blog.User][]string{} // titles, those liked last first
 			w.Wire.Intercept(func(req *http.Request) error {
-				if req.Method != http.MethodGet && req.Header.Get("x-ms-cosmos-priority-level") == "Low" && r.IntN(20) == 0 {
+				if req.Method != http.MethodGet && req.Header.Get("x-ms-cosmos-priority-level") == "Low" && rand.IntN(20) == 0 {
 					return errors.New("gone")
 				}
 				return nil

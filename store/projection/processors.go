@@ -294,6 +294,7 @@ func (p *processors) handleUsers(ctx context.Context, items [][]byte) error {
 		}
 		if !live {
 			deleted[u.UserID] = deletionGeneration(u)
+			p.checked.Remove(u.UserID) // revisions begin again when the user registers again
 			continue
 		}
 		if !u.Spread() && (!changefeed.Replaying(ctx) || p.renamedRecently(u)) {

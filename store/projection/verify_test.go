@@ -41,7 +41,10 @@ func TestVerifyAndRepair(t *testing.T) {
 			if found := w.Differences(0); found != nil {
 				return fmt.Errorf("%+v", found)
 			}
-			return nil
+			if err := w.CaughtUp(); err != nil {
+				return err
+			}
+			return w.jobsLeft()
 		})
 		stop() // from here on nothing updates the views
 		w.Clock.Millis.Add(61_000)

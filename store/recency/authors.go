@@ -1,6 +1,7 @@
 package recency
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 )
@@ -9,7 +10,7 @@ var seed = maphash.MakeSeed()
 
 // hashOf returns the hash that stands for an author: 8 bytes, where an id has 32. Two authors share one with a
 // probability of 2^-64; readers of the posts that a scan has found compare the authors.
-func hashOf(author string) uint64 { return maphash.String(seed, author) }
+func hashOf(author string) uint64 { return cmp.Or(maphash.String(seed, author), removed+1) }
 
 // Authors is a set of authors. It is immutable.
 type Authors struct {

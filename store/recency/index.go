@@ -2,10 +2,13 @@ package recency
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"byline/store/blog"
 )
@@ -26,16 +29,16 @@ type Index struct {
 	floor   position // guarded by mu; the index has all posts from here on
 	all     bool     // guarded by mu; and there are no older ones
 
-	loading sync.Mutex           // held by Load
+	loading *semaphore.Weighted  // held by Load
 	loads   bool                 // guarded by mu; Load reads
 	reset   int                  // guarded by mu; how often the index was reset
-	below   []blog.AuthoredEntry // guarded by mu; older than the floor, and added while Load reads
+	late    []blog.AuthoredEntry // guarded by mu; older than the floor, and added while Load reads
 }
 
 // entry is a post in 24 bytes; its id takes some 18 more.
 type entry struct {
 	millis int64  // of its creation, in Unix time
-	author uint64 // hashOf; removed for none
+	author uint64 // hashOf, or removed
 	id     uint32 // its place in idPages
 }
 
@@ -64,7 +67,7 @@ func (p position) compare(o position) int {
 }
 
 // New returns an empty index of at most so many posts.
-func New(most int) *Index { return &Index{max: most} }
+func New(most int) *Index { return &Index{max: most, loading: semaphore.NewWeighted(1)} }
 
 // Add adds a post, unless the index has it, or the post is older than the floor. It reports whether the index has
 // changed.
@@ -75,7 +78,7 @@ func (x *Index) Add(p blog.AuthoredEntry) bool {
 	switch {
 	case x.emptyLocked() || !x.all && at.compare(x.floor) < 0:
 		if x.loads {
-			x.below = append(x.below, p)
+			x.late = append(x.late, p)
 		}
 		return x.loads
 	case !x.insertLocked(at, p.AuthorID):
@@ -90,7 +93,7 @@ func (x *Index) emptyLocked() bool { return !x.all && x.floor == position{} }
 
 // insertLocked inserts a post, and returns false if the index has it.
 func (x *Index) insertLocked(at position, author string) bool {
-	e := entry{millis: at.millis, author: cmp.Or(hashOf(author), 1)}
+	e := entry{millis: at.millis, author: hashOf(author)}
 	if len(x.later) > 0 && x.compareLocked(x.later[0], at) <= 0 {
 		i, found := x.findLaterLocked(at)
 		if !found {
@@ -151,12 +154,14 @@ func (x *Index) Remove(e blog.Entry) {
 
 // Load extends the index below a floor that Scan has returned, if it has room, and unless another call has. read reads
 // the newest posts that are older than the floor, or the newest of all if that is the zero Entry, newest first; end
-// tells that there are no others. Calls at the same time wait for each other.
+// tells that there are no others. Calls at the same time wait for each other, until ctx ends.
 func (x *Index) Load(
-	floor blog.Entry, read func() (posts []blog.AuthoredEntry, end bool, err error),
+	ctx context.Context, floor blog.Entry, read func() (posts []blog.AuthoredEntry, end bool, err error),
 ) error {
-	x.loading.Lock()
-	defer x.loading.Unlock()
+	if err := x.loading.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer x.loading.Release(1)
 	reset, ok := x.beginLoad(floor)
 	if !ok {
 		return nil
@@ -164,8 +169,8 @@ func (x *Index) Load(
 	posts, end, err := read()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	late := x.below
-	x.loads, x.below = false, nil
+	late := x.late
+	x.loads, x.late = false, nil
 	if err != nil || x.reset != reset {
 		return err
 	}
@@ -198,7 +203,7 @@ func (x *Index) beginLoad(floor blog.Entry) (reset int, ok bool) {
 func (x *Index) Reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.later, x.earlier, x.ids, x.dead, x.floor, x.all, x.below = nil, nil, idPages{}, 0, position{}, false, nil
+	x.later, x.earlier, x.ids, x.dead, x.floor, x.all, x.late = nil, nil, idPages{}, 0, position{}, false, nil
 	x.reset++
 }
 

@@ -90,7 +90,7 @@ func TestIndex_Model(t *testing.T) {
 				}
 			case 4, 5:
 				n := 1 + r.IntN(20)
-				if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
+				if err := x.Load(t.Context(), x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
 					read, end, err := l.read(x.floor.entry(), n)
 					x.Add(l.add(number, r.IntN(1000))) // after the read
 					number++
@@ -99,7 +99,7 @@ func TestIndex_Model(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 6:
-				if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
+				if err := x.Load(t.Context(), x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
 					return nil, false, errors.New("not read")
 				}); err == nil && x.Room() {
 					t.Fatal("no error")
@@ -147,7 +147,7 @@ func TestIndex_Model(t *testing.T) {
 // A post that is removed stays removed, although an older report of it arrives.
 func TestIndex_LateReport(t *testing.T) {
 	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
-	if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
+	if err := x.Load(t.Context(), x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
 		return nil, true, nil
 	}); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestIndex_LoadOnce(t *testing.T) {
 	}
 	reads := 0
 	for range 3 {
-		if err := x.Load(blog.Entry{}, func() ([]blog.AuthoredEntry, bool, error) {
+		if err := x.Load(t.Context(), blog.Entry{}, func() ([]blog.AuthoredEntry, bool, error) {
 			reads++
 			return l.read(blog.Entry{}, 2)
 		}); err != nil {
@@ -187,7 +187,7 @@ func TestIndex_LoadOnce(t *testing.T) {
 func TestIndex_ResetWhileLoading(t *testing.T) {
 	x, l := New(10), &timeline{r: rand.New(rand.NewPCG(1, 1))}
 	e := l.add(1, 1)
-	if err := x.Load(x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
+	if err := x.Load(t.Context(), x.floor.entry(), func() ([]blog.AuthoredEntry, bool, error) {
 		x.Reset()
 		return l.read(blog.Entry{}, 10)
 	}); err != nil {
@@ -206,7 +206,7 @@ func TestIndex_Bytes(t *testing.T) {
 		return blog.AuthoredEntry{Entry: blog.Entry{CreatedAt: blog.NewDate(time.UnixMilli(int64(1e12 + i))),
 			ID: blog.PostID([10]byte{byte(i), byte(i >> 8), byte(i >> 16)})}, AuthorID: fmt.Sprint(l.r.IntN(1000))}
 	}
-	if err := x.Load(x.floor.entry(), func() (all []blog.AuthoredEntry, _ bool, _ error) {
+	if err := x.Load(t.Context(), x.floor.entry(), func() (all []blog.AuthoredEntry, _ bool, _ error) {
 		for i := range posts {
 			all = append(all, entry(posts-i))
 		}
@@ -231,7 +231,7 @@ func BenchmarkIndex_Scan(b *testing.B) {
 		for _, follows := range []int{50, 200, 2000} {
 			b.Run(fmt.Sprintf("%d posts/%d follows", posts, follows), func(b *testing.B) {
 				x := New(posts)
-				if err := x.Load(x.floor.entry(), func() (all []blog.AuthoredEntry, _ bool, _ error) {
+				if err := x.Load(b.Context(), x.floor.entry(), func() (all []blog.AuthoredEntry, _ bool, _ error) {
 					for i := range posts {
 						all = append(all, blog.AuthoredEntry{Entry: blog.Entry{
 							CreatedAt: blog.NewDate(time.UnixMilli(int64(1e12 - i))),
