@@ -59,7 +59,7 @@ func (s *followStore) Followers(ctx context.Context, authorID string, p Paging) 
 func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*Page[*blog.Follow], error) {
 	ctx = s.beginRead(ctx, Following)
 	l := s.list(userID, blog.TypeFollowing)
-	l.op, l.format, l.filter = "list followed authors", blog.Following, s.withUsers
+	l.op, l.format, l.filter = "list followed authors", blog.Following, s.existingUsers
 	l.uncached = true // a page would depend on the partitions of all authors
 	l.show = func(f *blog.Follow) bool { return !s.hides(f.UserID, userID, f.FollowedAt) }
 	l.position = func(f *blog.Follow) (blog.Date, string) { return f.FollowedAt, blog.FollowingID(f.UserID) }
@@ -71,8 +71,8 @@ func (s *followStore) list(userID, typ string) *list[blog.Follow] {
 	return &list[blog.Follow]{container: s.users, key: "userId", partition: userID, typ: typ, deletions: s.deletions}
 }
 
-// withUsers reads the users of follows, and leaves out those that do not exist.
-func (s *followStore) withUsers(ctx context.Context, follows []blog.Follow) ([]blog.Follow, error) {
+// existingUsers reads the users of follows, without those who do not exist.
+func (s *followStore) existingUsers(ctx context.Context, follows []blog.Follow) ([]blog.Follow, error) {
 	ids := make([]string, len(follows))
 	for i := range follows {
 		ids[i] = follows[i].UserID
@@ -112,7 +112,7 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 			err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 				Message: fmt.Sprintf("you follow %d users, and cannot follow more", blog.MaxFollowed)}
 		}
-		return s.known(now, err)
+		return s.alreadyWritten(now, err)
 	}
 	item, etag := blog.NewFollow(authorID, user.Byline, s.now(), 1), cosmos.ETag("")
 	for range maxEditTries {
@@ -130,7 +130,7 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 		now, err := s.readAfter(ctx, op, userID, authorID, true, err)
 		switch {
 		case now.follows() || err != nil:
-			return s.known(now, err)
+			return s.alreadyWritten(now, err)
 		case now.author.FollowerCount >= blog.MaxFollowers:
 			return nil, &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 				Message: "this user has as many followers as a user can have"}
@@ -164,7 +164,7 @@ func (s *followStore) UnfollowUser(ctx context.Context, userID, authorID string)
 			return s.written(op, item, r.Items[1])
 		}
 		if now, err := s.readAfter(ctx, op, userID, authorID, false, err); !now.follows() || err != nil {
-			return s.known(now, err)
+			return s.alreadyWritten(now, err)
 		}
 	}
 	return nil, changedMeanwhile(op)
@@ -203,9 +203,9 @@ func (s *followStore) written(op string, item *blog.FollowItem, author []byte) (
 	return u, err
 }
 
-// known is written for a follow that was read, with its author, and that this process may have written: the response
-// was lost, or the request is repeated.
-func (s *followStore) known(now follow, err error) (*blog.User, error) {
+// alreadyWritten is written for a follow that was read, with its author, and that this process may have written: the
+// response was lost, or the request is repeated.
+func (s *followStore) alreadyWritten(now followState, err error) (*blog.User, error) {
 	if err == nil && now.item.ID != "" {
 		s.home.wrote(&now.item.FollowItem)
 		s.views.UpdateFollowing(&now.item.FollowItem)
@@ -213,8 +213,8 @@ func (s *followStore) known(now follow, err error) (*blog.User, error) {
 	return now.author, err
 }
 
-// follow is the state of a follow.
-type follow struct {
+// followState is a follow as read, and its author.
+type followState struct {
 	author *blog.User
 	item   struct {
 		blog.FollowItem             // the zero value without one
@@ -222,10 +222,10 @@ type follow struct {
 	}
 }
 
-func (f follow) follows() bool { return f.item.ID != "" && !f.item.Deleted }
+func (f followState) follows() bool { return f.item.ID != "" && !f.item.Deleted }
 
 // read reads a follow and its author from the primary replica. NotFound if the author does not exist.
-func (s *followStore) read(ctx context.Context, op, userID, authorID string) (now follow, err error) {
+func (s *followStore) read(ctx context.Context, op, userID, authorID string) (now followState, err error) {
 	if now.author, err = s.authors.readPrimaryUser(ctx, op, authorID); now.author == nil {
 		return now, cmp.Or(err, noUser(op))
 	}
@@ -243,9 +243,9 @@ func (s *followStore) read(ctx context.Context, op, userID, authorID string) (no
 // changed nothing: nil. It returns the error unless the outcome was unknown and is the wanted one.
 func (s *followStore) readAfter(
 	ctx context.Context, op, userID, authorID string, wanted bool, err error,
-) (follow, error) {
+) (followState, error) {
 	if err != nil && !stored.Ambiguous(ctx, err) {
-		return follow{}, stored.Error(op, err)
+		return followState{}, stored.Error(op, err)
 	}
 	now, readErr := s.read(ctx, op, userID, authorID)
 	switch {

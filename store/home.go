@@ -38,7 +38,7 @@ const (
 	headPage  = 100                    // likewise, while the tail is behind
 	maxLoads  = 20                     // requests of a page that extend the index
 	maxMerged = 20                     // authors whose lists a page merges, for up to 2.6 RU each
-	maxBelow  = 3                      // rounds of a page beyond the index, for up to 52 RU each
+	maxBeyond = 3                      // rounds of a page beyond the index, for up to 52 RU each
 )
 
 // recentPosts is what responses with a home feed depend on in the item cache: no partition of the feed container has
@@ -100,9 +100,9 @@ func (b *base) indexEntries(items [][]byte) {
 	}
 }
 
-// followFeed runs the tail of the feed container until ctx ends: without a cache, from the first reader on who needs
+// runFeedTail runs the tail of the feed container until ctx ends: without a cache, from the first reader on who needs
 // it.
-func (s *Store) followFeed(ctx context.Context) error {
+func (s *Store) runFeedTail(ctx context.Context) error {
 	r := s.recent
 	r.running.Store(true)
 	defer r.running.Store(false)
@@ -123,9 +123,9 @@ func (s *Store) followFeed(ctx context.Context) error {
 	return tail.Run(ctx)
 }
 
-// follow waits until the tail reports all changes. It reports whether the tail runs, and whether it has reported those
+// catchUp waits until the tail reports all changes. It reports whether the tail runs, and whether it has reported those
 // older than lag.
-func (r *recentIndex) follow(ctx context.Context, lag time.Duration) (runs, current bool) {
+func (r *recentIndex) catchUp(ctx context.Context, lag time.Duration) (runs, current bool) {
 	if !r.running.Load() {
 		return false, false
 	}
@@ -168,7 +168,7 @@ func (s *homeStore) Home(ctx context.Context, userID string, p Paging) (*Page[*b
 	if h.authors, err = s.followed(ctx, userID); err != nil || len(h.authors.IDs()) == 0 {
 		return page, err
 	}
-	runs, current := s.recent.follow(ctx, 2*s.o.PollInterval+time.Second) // as cached items may be old
+	runs, current := s.recent.catchUp(ctx, 2*s.o.PollInterval+time.Second) // as cached items may be old
 	if h.indexed = runs; runs && !current {
 		if err := s.readHead(ctx, h.op); err != nil {
 			return nil, err
@@ -293,7 +293,7 @@ type homePage struct {
 // fill appends posts to a page of up to first posts, and sets More. Without a post, the page goes on at the position
 // that fill has reached.
 func (h *homePage) fill(ctx context.Context, to *Page[*blog.Post], first int) error {
-	below := 0
+	beyond := 0
 	for round := 1; len(to.Items) <= first; round++ {
 		entries, end, err := h.next(ctx, first+1-len(to.Items))
 		if err != nil {
@@ -315,9 +315,9 @@ func (h *homePage) fill(ctx context.Context, to *Page[*blog.Post], first int) er
 			break
 		}
 		if !h.indexed {
-			below++
+			beyond++
 		}
-		if round >= maxRounds || below >= maxBelow {
+		if round >= maxRounds || beyond >= maxBeyond {
 			to.More = true
 			if len(to.Items) == 0 {
 				to.reached = &cursor{Date: h.after.CreatedAt, ID: h.after.ID, Seen: to.seen + 1}
@@ -350,8 +350,8 @@ func (h *homePage) next(ctx context.Context, n int) (entries []blog.Entry, end b
 		}
 		h.indexed = false
 	}
-	below, end, err := h.below(ctx, n-len(entries))
-	return append(entries, below...), end, err
+	rest, end, err := h.beyondIndex(ctx, n-len(entries))
+	return append(entries, rest...), end, err
 }
 
 // older reports whether an entry is older than another.
@@ -377,8 +377,8 @@ func (h *homePage) load(ctx context.Context, floor blog.Entry) error {
 	return stored.Error(h.op, err)
 }
 
-// below returns up to the n next entries without the index: all of them if the authors are few.
-func (h *homePage) below(ctx context.Context, n int) (entries []blog.Entry, end bool, err error) {
+// beyondIndex returns up to the n next entries without the index: all of them if the authors are few.
+func (h *homePage) beyondIndex(ctx context.Context, n int) (entries []blog.Entry, end bool, err error) {
 	if len(h.authors.IDs()) <= maxMerged {
 		return h.merge(ctx, n)
 	}
@@ -452,9 +452,9 @@ func (h *homePage) entriesOf(ctx context.Context, author string, n int) ([]blog.
 
 // HomePublished streams the new posts of the authors whom a user follows, as they are published.
 func (s *homeStore) HomePublished(ctx context.Context, userID string) (*live.Stream[*blog.Post], error) {
-	w := s.follows.Wait(userID)
+	w := s.follows.Watch(userID)
 	if tail := s.usersTail.Load(); tail != nil {
-		tail.CaughtUp(0) // ends the long interval between polls without waiters
+		tail.CaughtUp(0) // ends the long interval between polls without a Watcher
 	}
 	if !w.Loaded() {
 		authors, err := s.followed(s.beginRead(ctx, Home), userID)

@@ -136,7 +136,7 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 		like, likeErr := stored.Read(ctx, op, s.posts, stored.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
 			s.shown.noteCounts(ctx, post)
-			s.deleteView(userID, postID)
+			s.views.DeleteOrphan(blog.TypeLiked, userID, postID)
 			return post, nil
 		}
 	}
@@ -150,7 +150,7 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 		}
 		if err == nil { // the like may have been removed through another instance, or by an earlier attempt
 			s.shown.noteCounts(ctx, post)
-			s.deleteView(userID, postID)
+			s.views.DeleteOrphan(blog.TypeLiked, userID, postID)
 		}
 		return post, err
 	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
@@ -158,12 +158,6 @@ func (s *likeStore) UnlikePost(ctx context.Context, userID, postID string) (*blo
 	case r.Failed >= 0:
 		return nil, stored.Error(op, r.Err())
 	}
-	s.deleteView(userID, postID)
+	s.views.DeleteOrphan(blog.TypeLiked, userID, postID)
 	return s.counted.writtenPost(ctx, op, r.Items[1])
-}
-
-// deleteView has the view of a like that has ended deleted.
-func (s *likeStore) deleteView(userID, postID string) {
-	l := blog.Like{PostID: postID, Byline: blog.Byline{UserID: userID}}
-	s.views.DeleteOrphan(l.Liked())
 }

@@ -214,7 +214,7 @@ type Paging struct {
 // Page is one page of a list.
 type Page[T any] struct {
 	Items []T
-	More  bool // whether more follow; exact
+	More  bool // whether more follow; a list that leaves out deleted items may end earlier
 
 	list     string // the list's name
 	seen     int    // items before the page

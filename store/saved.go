@@ -129,7 +129,7 @@ func (s *savedStore) Bookmarked(ctx context.Context, userID string, postIDs []st
 // Bookmarks lists the posts that a user has bookmarked, the latest bookmarks first, by one query of the user's
 // partition and one batch of reads of the posts.
 func (s *savedStore) Bookmarks(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
-	return s.page(s.beginRead(ctx, Bookmarks), "list bookmarks", userID, blog.TypeBookmark, blog.BookmarkID, p,
+	return s.page(s.beginRead(ctx, Bookmarks), "list bookmarks", userID, blog.TypeBookmark, p,
 		func(ctx context.Context, postIDs []string) ([]*blog.Post, error) {
 			entries := make([]blog.Entry, len(postIDs))
 			for i, id := range postIDs {
@@ -143,7 +143,7 @@ func (s *savedStore) Bookmarks(ctx context.Context, userID string, p Paging) (*P
 // batch of reads of the posts and the likes. The view in the user's partition follows likes a moment later; one whose
 // like has been removed is hidden.
 func (s *savedStore) LikedPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
-	return s.page(s.beginRead(ctx, LikedPosts), "list liked posts", userID, blog.TypeLiked, blog.LikedID, p,
+	return s.page(s.beginRead(ctx, LikedPosts), "list liked posts", userID, blog.TypeLiked, p,
 		func(ctx context.Context, postIDs []string) ([]*blog.Post, error) {
 			return cachedMany(ctx, s.posts, postIDs, "post liked by "+userID,
 				func(ctx context.Context, postIDs []string) ([]*blog.Post, error) {
@@ -194,14 +194,14 @@ func (s *savedStore) readLiked(ctx context.Context, userID string, postIDs []str
 // page returns a page of a user's own list. read returns the posts with ids: nil for those that the list has no more,
 // whose items it has removed.
 func (s *savedStore) page(
-	ctx context.Context, op, userID, typ string, idOf func(postID string) string, p Paging,
+	ctx context.Context, op, userID, typ string, p Paging,
 	read func(_ context.Context, postIDs []string) ([]*blog.Post, error),
 ) (*Page[*blog.Post], error) {
 	p.Order = NewestFirst
 	l := list[blog.Saved]{op: op, container: s.users, key: "userId", partition: userID, typ: typ, uncached: true,
 		format: blog.SavedPosts, deletions: s.deletions,
 		show:     func(e *blog.Saved) bool { return !s.deletions.Hides(userID, e.SavedAt) },
-		position: func(e *blog.Saved) (blog.Date, string) { return e.SavedAt, idOf(e.PostID) }}
+		position: func(e *blog.Saved) (blog.Date, string) { return e.SavedAt, blog.SavedID(typ, e.PostID) }}
 	l.filter = func(ctx context.Context, entries []blog.Saved) (found []blog.Saved, err error) {
 		ids := make([]string, len(entries))
 		for i, e := range entries {
@@ -215,8 +215,7 @@ func (s *savedStore) page(
 			if e.Post = posts[i]; e.Post != nil {
 				found = append(found, e)
 			} else {
-				s.views.DeleteOrphan(blog.SavedItem{Envelope: blog.Envelope{Type: typ}, ID: idOf(e.PostID),
-					UserID: userID, PostID: e.PostID})
+				s.views.DeleteOrphan(typ, userID, e.PostID)
 			}
 		}
 		return found, nil
@@ -227,7 +226,7 @@ func (s *savedStore) page(
 	}
 	at := map[string]blog.Date{}
 	page := &Page[*blog.Post]{More: saved.More, list: saved.list, seen: saved.seen, after: saved.after,
-		position: func(p *blog.Post) (blog.Date, string) { return at[p.ID], idOf(p.ID) }}
+		position: func(p *blog.Post) (blog.Date, string) { return at[p.ID], blog.SavedID(typ, p.ID) }}
 	for _, e := range saved.Items {
 		at[e.PostID] = e.SavedAt
 		page.Items = append(page.Items, e.Post)

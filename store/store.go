@@ -81,7 +81,7 @@ func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
 			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.noteFollows(h)),
-				func() bool { return !s.follows.Any() }, nil)
+				func() bool { return !s.follows.HasWatchers() }, nil)
 			s.usersTail.Store(tail)
 			return tail
 		},
@@ -104,7 +104,7 @@ func (s *Store) newEvents() (*live.Events, error) {
 		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
-		KeepsTail: s.posts.Caches(), Deletions: s.deletions, SeePost: s.indexChange, Waiting: s.follows.Waiting,
+		KeepsTail: s.posts.Caches(), Deletions: s.deletions, OnPostChange: s.indexChange, Watchers: s.follows.Watchers,
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},
@@ -122,7 +122,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.events.Run(ctx) })
 	g.Go(func() error { return s.deletions.Run(ctx) })
-	g.Go(func() error { return s.followFeed(ctx) }) // at request priority: without the tail every read is a request
+	g.Go(func() error { return s.runFeedTail(ctx) }) // at request priority: without the tail every read is a request
 	return stored.Error("run store", g.Wait())
 }
 

@@ -28,7 +28,7 @@ const (
 
 func manyDeletions(op string) error {
 	return &blog.Error{Code: blog.Unavailable, Op: op, RetryAfter: deletionPause,
-		Message: "many posts are being deleted; try again later"}
+		Message: "many items are being deleted; try again later"}
 }
 
 // timelinePage fills a page with up to first posts that are older than after.

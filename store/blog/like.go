@@ -47,11 +47,14 @@ type SavedItem struct {
 	SavedAt  Date   `json:"creationDate"` // of the bookmark, or of the like
 }
 
+// SavedID returns the id of a SavedItem of a type.
+func SavedID(typ, postID string) string { return typ + "-" + postID }
+
 // BookmarkID returns the id of the bookmark of a post, in the partition of the reader.
-func BookmarkID(postID string) string { return "bookmark-" + postID }
+func BookmarkID(postID string) string { return SavedID(TypeBookmark, postID) }
 
 // LikedID returns the id of the view of a like of a post, in the partition of the reader.
-func LikedID(postID string) string { return "liked-" + postID }
+func LikedID(postID string) string { return SavedID(TypeLiked, postID) }
 
 // NewBookmark returns a bookmark.
 func NewBookmark(userID, postID string, at Date) SavedItem {

@@ -60,7 +60,7 @@ type streams struct {
 func newEvents(t *testing.T, d *deletions) *Events {
 	t.Helper()
 	e, err := New(Options{Clock: func() time.Time { return start }, Metrics: prometheus.NewRegistry(), Deletions: d,
-		SeePost: func(*blog.Change) {}, Waiting: func(author string) []string {
+		OnPostChange: func(*blog.Change) {}, Watchers: func(author string) []string {
 			if author == "ada" {
 				return []string{"cyd"}
 			}
@@ -176,12 +176,12 @@ func TestDistribute(t *testing.T) {
 }
 
 // The index of posts gets every change of a post that readers see, and every deletion, before the events.
-func TestDistribute_SeePost(t *testing.T) {
+func TestDistribute_OnPostChange(t *testing.T) {
 	d := &deletions{hidden: "bob", until: blog.NewDate(start.Add(time.Minute))}
 	e := newEvents(t, d)
 	published := e.published.open("")
 	var seen []string
-	e.o.SeePost = func(c *blog.Change) {
+	e.o.OnPostChange = func(c *blog.Change) {
 		if len(published.Events()) > 0 {
 			t.Error("an event came before")
 		}
@@ -207,7 +207,7 @@ func TestDistribute_HomeBytes(t *testing.T) {
 		viewers = append(viewers, fmt.Sprint("viewer", i))
 		e.home.open(viewers[i])
 	}
-	e.o.Waiting = func(string) []string { return viewers }
+	e.o.Watchers = func(string) []string { return viewers }
 	raw := item(blog.TypePost, "p", nil)
 	if err := e.distribute(t.Context(), [][]byte{raw}); err != nil {
 		t.Fatal(err)

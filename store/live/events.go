@@ -33,10 +33,10 @@ type Options struct {
 	// Deletions hides what deleted users wrote.
 	Deletions Deletions
 
-	// SeePost is called with each change of a post that is not hidden, before its events. Waiting returns the viewers
-	// who wait for the posts of an author.
-	SeePost func(*blog.Change)
-	Waiting func(authorID string) (viewers []string)
+	// OnPostChange is called with each change of a post that is not hidden, before its events. Watchers returns the
+	// viewers with streams of home who follow an author.
+	OnPostChange func(*blog.Change)
+	Watchers     func(authorID string) (viewers []string)
 
 	// ReadPost reads a post, hidden or not: nil if it does not exist. It waits for the known deletions before.
 	ReadPost func(ctx context.Context, id string) (*blog.Post, error)
@@ -280,18 +280,18 @@ func (e *Events) distribute(ctx context.Context, items [][]byte) error {
 		switch hidden := e.o.Deletions.Hides(item.UserID, item.CreatedAt); {
 		case item.Type == blog.TypePost && (item.Deleted || hidden):
 			if item.Deleted {
-				e.o.SeePost(&item)
+				e.o.OnPostChange(&item)
 			}
 			e.changed.end(item.ID)
 			e.comments.end(item.ID)
 			e.commentChanges.end(item.ID)
 			e.deleted.end(item.ID)
 		case item.Type == blog.TypePost:
-			e.o.SeePost(&item)
+			e.o.OnPostChange(&item)
 			isNew := e.isNew(&item)
 			var viewers []string
 			if isNew {
-				viewers = e.o.Waiting(item.UserID)
+				viewers = e.o.Watchers(item.UserID)
 			}
 			if !e.changed.followed(item.ID) && !(isNew && e.published.followed("")) && len(viewers) == 0 {
 				continue

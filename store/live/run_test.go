@@ -54,8 +54,8 @@ func run(t *testing.T, keeps bool, test func(t *testing.T, f *feed)) {
 					Unwatched: unwatched, Observe: observe, Logger: testkit.Logger()})
 			},
 			KeepsTail: keeps, Deletions: &deletions{}, PollInterval: poll, RetryBudget: time.Second, Clock: time.Now,
-			Metrics: prometheus.NewRegistry(), SeePost: func(*blog.Change) {},
-			Waiting: func(string) []string { return nil },
+			Metrics: prometheus.NewRegistry(), OnPostChange: func(*blog.Change) {},
+			Watchers: func(string) []string { return nil },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -115,7 +115,7 @@ func (e *Events) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error
 	return open(ctx, e, &e.published, "")
 }
 
-// HomePosts is PublishedPosts for the new posts of those whom a viewer follows, as Options.Waiting has them. It calls
+// HomePosts is PublishedPosts for the new posts of those whom a viewer follows, as Options.Watchers has them. It calls
 // ended once, when the stream has ended or if it cannot be opened.
 func (e *Events) HomePosts(ctx context.Context, viewer string, ended func()) (*Stream[*blog.Post], error) {
 	s, err := open(ctx, e, &e.home, viewer)

@@ -74,6 +74,6 @@ func (v *Views) Handlers() (handlers map[string]changefeed.Handler, sources map[
 }
 
 // DeleteOrphanNow is what Run does with an item of DeleteOrphan.
-func (v *Views) DeleteOrphanNow(ctx context.Context, item blog.SavedItem) error {
-	return v.likes.deleteOrphan(ctx, &item)
+func (v *Views) DeleteOrphanNow(ctx context.Context, typ, userID, postID string) error {
+	return v.likes.deleteOrphan(ctx, orphan{typ: typ, userID: userID, postID: postID})
 }

@@ -338,13 +338,13 @@ var ofViews = map[string]faultOperation{
 		return nil, w.Views().WriteFollowing(ctx, w.followItem(w.max.UserID, blog.FollowerID(w.bob.UserID)))
 	}},
 	"DeleteOrphan": {do: func(ctx context.Context, w *faultWorld) (any, error) {
-		return nil, w.Views().DeleteOrphanNow(ctx, w.endedLike())
+		return nil, w.Views().DeleteOrphanNow(ctx, blog.TypeLiked, w.max.UserID, w.long.ID)
 	}, prepare: func(w *faultWorld) {
 		w.write()
 		w.Upsert("users", w.max.UserID, string(blog.Encode(w.endedLike())))
 	}, believes: []string{"404 in a batch"}},
 	"DeleteOrphan/bookmark": {believes: []string{"404 in a batch"}, do: func(ctx context.Context, w *faultWorld) (any, error) {
-		return nil, w.Views().DeleteOrphanNow(ctx, blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))
+		return nil, w.Views().DeleteOrphanNow(ctx, blog.TypeBookmark, w.bob.UserID, w.post.ID)
 	}, prepare: func(w *faultWorld) {
 		w.write()
 		w.Upsert("users", w.bob.UserID, string(blog.Encode(blog.NewBookmark(w.bob.UserID, w.post.ID, w.post.CreatedAt))))

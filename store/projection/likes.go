@@ -43,8 +43,8 @@ type likeKey struct{ post, user string }
 
 // orphan is an item that may lack its like or post.
 type orphan struct {
-	blog.SavedItem
-	due time.Time // when to look at it
+	typ, userID, postID string
+	due                 time.Time // when to look at it
 }
 
 const (
@@ -61,9 +61,9 @@ func newLikedView(b *base) *likedView {
 }
 
 // enqueue has run look at an item.
-func (l *likedView) enqueue(item blog.SavedItem) {
+func (l *likedView) enqueue(typ, userID, postID string) {
 	select {
-	case l.orphans <- orphan{item, time.Now().Add(orphanDelay)}:
+	case l.orphans <- orphan{typ, userID, postID, time.Now().Add(orphanDelay)}:
 	default:
 	}
 }
@@ -80,27 +80,29 @@ func (l *likedView) run(ctx context.Context) error {
 				return nil
 			case <-time.After(time.Until(item.due)):
 			}
-			if err := l.deleteOrphan(ctx, &item.SavedItem); err != nil && ctx.Err() == nil {
-				l.o.Logger.Warn("saved post not removed yet", logPartition, item.UserID, logItem, item.ID, logError, err)
+			if err := l.deleteOrphan(ctx, item); err != nil && ctx.Err() == nil {
+				l.o.Logger.Warn("saved post not removed yet", logPartition, item.userID, logItem, item.id(), logError, err)
 			}
 		}
 	}
 }
 
+func (o orphan) id() string { return blog.SavedID(o.typ, o.postID) }
+
 // deleteOrphan deletes a view whose like does not exist, or a bookmark whose post does not.
-func (l *likedView) deleteOrphan(ctx context.Context, item *blog.SavedItem) error {
-	have, err := l.read(ctx, item.UserID, item.ID)
+func (l *likedView) deleteOrphan(ctx context.Context, item orphan) error {
+	have, err := l.read(ctx, item.userID, item.id())
 	if have == nil || err != nil {
 		return err
 	}
 	exists := false
-	if item.Type == blog.TypeLiked {
+	if item.typ == blog.TypeLiked {
 		var like *blog.Like
-		like, err = l.readLike(ctx, likeKey{item.PostID, item.UserID})
+		like, err = l.readLike(ctx, likeKey{item.postID, item.userID})
 		exists = like != nil
 	} else {
 		var raw []byte
-		raw, err = l.posts.ReadPrimary(ctx, stored.Key(item.PostID, item.PostID))
+		raw, err = l.posts.ReadPrimary(ctx, stored.Key(item.postID, item.postID))
 		if err == nil && raw != nil {
 			var post *blog.Post
 			post, err = blog.DecodePost("read bookmarked post", raw)
@@ -110,7 +112,7 @@ func (l *likedView) deleteOrphan(ctx context.Context, item *blog.SavedItem) erro
 	if exists || err != nil {
 		return stored.Error("delete saved post", err)
 	}
-	err = l.users.Delete(ctx, stored.Key(item.UserID, item.ID), have.ETag)
+	err = l.users.Delete(ctx, stored.Key(item.userID, item.id()), have.ETag)
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return nil
 	}

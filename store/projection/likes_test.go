@@ -154,8 +154,7 @@ func TestLikes_BackMeanwhile(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.Views().DeleteOrphanNow(t.Context(), (&blog.Like{PostID: a.ID,
-			Byline: ada.Byline}).Liked()); err != nil {
+		if err := w.Views().DeleteOrphanNow(t.Context(), blog.TypeLiked, ada.UserID, a.ID); err != nil {
 			t.Fatal(err)
 		}
 		if !done {

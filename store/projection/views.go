@@ -132,9 +132,9 @@ func (v *Views) UpdateViews(ctx context.Context, p *blog.Post) {
 // moment later, so that the writer need not wait.
 func (v *Views) UpdateFollowing(item *blog.FollowItem) { v.follows.update(item) }
 
-// DeleteOrphan has Run delete the view of a like that has ended, or a bookmark whose post was deleted: some seconds
-// later, and only if the like or the post does not exist.
-func (v *Views) DeleteOrphan(item blog.SavedItem) { v.likes.enqueue(item) }
+// DeleteOrphan has Run delete an item of a reader's own list, the view of a like that has ended or a bookmark whose
+// post was deleted: some seconds later, and only if the like or the post does not exist.
+func (v *Views) DeleteOrphan(typ, userID, postID string) { v.likes.enqueue(typ, userID, postID) }
 
 // Edit is what an edit has changed of a post.
 type Edit struct{ Tags, Texts bool } // Texts: the title or the content

@@ -17,13 +17,13 @@ const (
 )
 
 // Follows has the changes of follows that this process has written and that the views in the viewers' partitions may
-// lack, and the authors whom viewers follow who wait for new posts.
+// lack, and the authors whom those viewers follow who watch for new posts.
 type Follows struct {
 	clock func() time.Time
 
-	mu      sync.Mutex
-	fresh   *simplelru.LRU[string, map[string]change] // guarded by mu; by viewer and author
-	waiting map[string]*Waiter                        // guarded by mu; by viewer
+	mu       sync.Mutex
+	fresh    *simplelru.LRU[string, map[string]change] // guarded by mu; by viewer and author
+	watchers map[string]*Watcher                       // guarded by mu; by viewer
 }
 
 // change is the state of a follow as of a revision.
@@ -33,8 +33,8 @@ type change struct {
 	at       time.Time // when this process recorded it
 }
 
-// Waiter has the authors whom a viewer follows, while streams of the viewer are open.
-type Waiter struct {
+// Watcher has the authors whom a viewer follows, while streams of the viewer are open.
+type Watcher struct {
 	all     *Follows
 	viewer  string
 	streams int // guarded by all.mu
@@ -44,10 +44,10 @@ type Waiter struct {
 	meantime map[string]bool     // guarded by all.mu; changes before it was loaded, by author
 }
 
-// NewFollows returns Follows without changes and waiters.
+// NewFollows returns Follows without changes and Watchers.
 func NewFollows(clock func() time.Time) *Follows {
 	fresh, _ := simplelru.NewLRU[string, map[string]change](maxFresh, nil) // fails only for sizes below 1
-	return &Follows{clock: clock, fresh: fresh, waiting: map[string]*Waiter{}}
+	return &Follows{clock: clock, fresh: fresh, watchers: map[string]*Watcher{}}
 }
 
 // Wrote records a change that this process has written, unless it has recorded a later one.
@@ -103,7 +103,7 @@ func (f *Follows) Viewed(viewer, author string, revision int64, follows bool) {
 }
 
 func (f *Follows) setLocked(viewer, author string, follows bool) {
-	w := f.waiting[viewer]
+	w := f.watchers[viewer]
 	switch {
 	case w == nil:
 	case !w.loaded:
@@ -131,28 +131,28 @@ func (f *Follows) Fresh(viewer string) map[string]bool {
 	return fresh
 }
 
-// Wait returns what has the authors of a viewer until it is closed, once for each call. It needs Load.
-func (f *Follows) Wait(viewer string) *Waiter {
+// Watch returns the Watcher of a viewer for a new stream, which must Close it. It needs Load.
+func (f *Follows) Watch(viewer string) *Watcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w := f.waiting[viewer]
+	w := f.watchers[viewer]
 	if w == nil {
-		w = &Waiter{all: f, viewer: viewer, authors: map[uint64]struct{}{}, meantime: map[string]bool{}}
-		f.waiting[viewer] = w
+		w = &Watcher{all: f, viewer: viewer, authors: map[uint64]struct{}{}, meantime: map[string]bool{}}
+		f.watchers[viewer] = w
 	}
 	w.streams++
 	return w
 }
 
 // Loaded reports whether Load was called.
-func (w *Waiter) Loaded() bool {
+func (w *Watcher) Loaded() bool {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	return w.loaded
 }
 
-// Load sets the authors as read after Wait. Changes since Wait have precedence.
-func (w *Waiter) Load(authors []string) {
+// Load sets the authors as read after Watch. Changes since then have precedence.
+func (w *Watcher) Load(authors []string) {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	if w.loaded {
@@ -168,28 +168,28 @@ func (w *Waiter) Load(authors []string) {
 	w.meantime = nil
 }
 
-// Close releases a call of Wait.
-func (w *Waiter) Close() {
+// Close ends a call of Watch.
+func (w *Watcher) Close() {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	if w.streams--; w.streams == 0 {
-		delete(w.all.waiting, w.viewer)
+		delete(w.all.watchers, w.viewer)
 	}
 }
 
-// Any reports whether anybody waits.
-func (f *Follows) Any() bool {
+// HasWatchers reports whether there is a Watcher.
+func (f *Follows) HasWatchers() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.waiting) > 0
+	return len(f.watchers) > 0
 }
 
-// Waiting returns the viewers who wait for the posts of an author.
-func (f *Follows) Waiting(author string) (viewers []string) {
+// Watchers returns the viewers with a Watcher who follow an author.
+func (f *Follows) Watchers(author string) (viewers []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := hashOf(author)
-	for viewer, w := range f.waiting {
+	for viewer, w := range f.watchers {
 		if _, ok := w.authors[h]; ok {
 			viewers = append(viewers, viewer)
 		}

@@ -91,7 +91,7 @@ func TestAuthors_With(t *testing.T) {
 func TestFollows_Waiting(t *testing.T) {
 	f := NewFollows(time.Now)
 	waiting := func(author string) string {
-		viewers := f.Waiting(author)
+		viewers := f.Watchers(author)
 		slices.Sort(viewers)
 		return strings.Join(viewers, " ")
 	}
@@ -101,7 +101,7 @@ func TestFollows_Waiting(t *testing.T) {
 			t.Errorf("%s: %q wait for %s, want %q", what, got, author, viewers)
 		}
 	}
-	w := f.Wait("ada")
+	w := f.Watch("ada")
 	f.Viewed("ada", "eve", 1, true) // before the view is read
 	f.Viewed("ada", "dan", 2, false)
 	w.Load([]string{"bob", "dan"})
@@ -114,7 +114,7 @@ func TestFollows_Waiting(t *testing.T) {
 	want("an older change of the view", "dan", "ada")
 	f.Viewed("ada", "dan", 4, false)
 	want("a newer change of the view", "dan", "")
-	other, second := f.Wait("cyd"), f.Wait("ada")
+	other, second := f.Watch("cyd"), f.Watch("ada")
 	other.Load([]string{"bob"})
 	want("two viewers", "bob", "ada cyd")
 	w.Close()
