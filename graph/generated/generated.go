@@ -2168,7 +2168,10 @@ type Mutation {
     input: BookmarkPostInput!
   ): BookmarkPostPayload
 
-  "Removes a post from the signed-in user's bookmarks. If it is not among them, it changes nothing."
+  """
+  Removes a post from the signed-in user's bookmarks. If it is not among them, it changes nothing. ` + "`" + `NOT_FOUND` + "`" + ` if the post does not
+  exist; then the bookmark is removed, too.
+  """
   removeBookmark(
     "The post to remove."
     input: RemoveBookmarkInput!
@@ -2185,8 +2188,8 @@ type Subscription {
   postPublished: Post!
 
   """
-  Each post of somebody whom the signed-in user follows, as it is published. Following and unfollowing take effect without a new
-  subscription.
+  Each post of somebody whom the signed-in user follows, as it is published; ` + "`" + `UNAUTHENTICATED` + "`" + ` without a user. Following and
+  unfollowing take effect without a new subscription.
   """
   homePublished: Post!
 
@@ -2299,7 +2302,10 @@ type User implements Node {
     after: String
   ): PostConnection
 
-  "The posts that the user likes, the most recently liked first; null for all users but the viewer. It shows a ` + "`" + `likePost` + "`" + ` a moment later."
+  """
+  The posts that the user likes, the most recently liked first; null for all users but the viewer. It shows a ` + "`" + `likePost` + "`" + ` a moment
+  later. A page may be short where posts were deleted: see ` + "`" + `hasNextPage` + "`" + `.
+  """
   likedPosts(
     "How many posts, 1 to 100."
     first: Int = 20
@@ -2307,7 +2313,10 @@ type User implements Node {
     after: String
   ): PostConnection
 
-  "The posts that the user has bookmarked, the latest bookmarks first; null for all users but the viewer."
+  """
+  The posts that the user has bookmarked, the latest bookmarks first; null for all users but the viewer. A page may be short where
+  posts were deleted: see ` + "`" + `hasNextPage` + "`" + `.
+  """
   bookmarks(
     "How many posts, 1 to 100."
     first: Int = 20

@@ -55,7 +55,7 @@ const ruPerViewer = 6000
 // maxCache is a terabyte, in megabytes.
 const maxCache = 1 << 20
 
-// maxRecency is the largest index of posts: it takes up to 65 MB.
+// maxRecency is the largest index of posts: it takes 45 to 65 MB.
 const maxRecency = 1_000_000
 
 // check returns an error that names the invalid flag.
