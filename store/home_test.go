@@ -434,11 +434,16 @@ func (m *homeModel) step() error {
 	case action < 19:
 		return m.toggle(ctx, s, author)
 	case deleted < 2:
-		u, err := s.User(ctx, author)
-		if err != nil || u == nil {
-			return err
+		for { // until the name that the instance has is not one from before a rename
+			u, err := s.User(ctx, author)
+			if err != nil || u == nil {
+				return err
+			}
+			if err := s.DeleteUser(ctx, author, u.Username); blog.CodeOf(err) != blog.Invalid || ctx.Err() != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
 		}
-		return s.DeleteUser(ctx, author, u.Username)
 	}
 	return nil
 }
