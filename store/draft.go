@@ -129,7 +129,7 @@ func (s *postStore) nameAuthor(ctx context.Context, op, userID string, drafts []
 	return err
 }
 
-// UserDrafts lists a user's drafts, those created last first, by one query of the user's partition. Texts that are
+// UserDrafts lists a user's drafts, most recently created first, by one query of the user's partition. Texts that are
 // longer than the excerpt are Truncated.
 func (s *postStore) UserDrafts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	const op = "list drafts"

@@ -43,7 +43,7 @@ func (s *followStore) hides(authorID, followerID string, at blog.Date) bool {
 	return s.deletions.Hides(authorID, at) || s.deletions.Hides(followerID, at)
 }
 
-// Followers lists an author's followers, those who began last first, by one query of the author's partition. Of each
+// Followers lists an author's followers, most recent first, by one query of the author's partition. Of each
 // user it has the byline. The page of an unknown author is empty.
 func (s *followStore) Followers(ctx context.Context, authorID string, p Paging) (*Page[*blog.Follow], error) {
 	ctx = s.beginRead(ctx, Followers)
@@ -54,7 +54,7 @@ func (s *followStore) Followers(ctx context.Context, authorID string, p Paging) 
 	return l.page(ctx, p)
 }
 
-// Following lists the authors whom a user follows, those followed last first, by one query of the user's partition and
+// Following lists the authors whom a user follows, most recently followed first, by one query of the user's partition and
 // one batch of reads of the authors. It follows the user's own changes a moment later.
 func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*Page[*blog.Follow], error) {
 	ctx = s.beginRead(ctx, Following)

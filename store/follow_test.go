@@ -16,13 +16,13 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// followers returns the usernames of a user's followers, those who began last first.
+// followers returns the usernames of a user's followers, most recent first.
 func (w *world) followers(u *blog.User) string {
 	w.T.Helper()
 	return w.follows(w.Followers, u)
 }
 
-// following returns the usernames of those whom a user follows, those followed last first.
+// following returns the usernames of those whom a user follows, most recently followed first.
 func (w *world) following(u *blog.User) string {
 	w.T.Helper()
 	return w.follows(w.Following, u)

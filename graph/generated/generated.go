@@ -2281,7 +2281,7 @@ type User implements Node {
     after: String
   ): PostConnection!
   """
-  The user's drafts, those created last first; null for all users but the viewer. For everyone but its author a draft does not
+  The user's drafts, most recently created first; null for all users but the viewer. For everyone but its author a draft does not
   exist, and likes, comments and subscriptions do not find it. There are at most 200: one more is refused with ` + "`" + `LIMIT_REACHED` + "`" + `.
   """
   drafts(

@@ -282,7 +282,7 @@ func TestLikes_Model(t *testing.T) {
 			handlers, _ := w.Views().Handlers()
 			handle := handlers["projections-posts"]
 			var pages [][][]byte
-			likes := map[*blog.User][]string{} // titles, those liked last first
+			likes := map[*blog.User][]string{} // titles, most recently liked first
 			w.Wire.Intercept(func(req *http.Request) error {
 				if req.Method != http.MethodGet && req.Header.Get("x-ms-cosmos-priority-level") == "Low" && rand.IntN(20) == 0 {
 					return errors.New("gone")

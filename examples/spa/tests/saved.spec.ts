@@ -50,7 +50,7 @@ test("an anonymous reader signs in before a bookmark, and returns", async ({ pag
   await expect(page.getByRole("button", { name: "Bookmark", exact: true })).toBeVisible();
 });
 
-test("liked posts are listed, those liked last first, until one likes them no longer", async ({ page, gateway }) => {
+test("liked posts are listed, most recently liked first, until one likes them no longer", async ({ page, gateway }) => {
   await gateway.join("admirer");
   for (const title of ["Liked first", "Liked second"]) {
     await gateway.like("admirer", (await gateway.publish("ada", title)).id);

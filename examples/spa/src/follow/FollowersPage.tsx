@@ -8,7 +8,7 @@ import { useViewer } from "../session/useViewer";
 import { FollowPage } from "./FollowPage";
 import { UserList } from "./UserList";
 
-/** The followers of an author, those who began last first. */
+/** The followers of an author, most recent first. */
 export default function FollowersPage({ query }: { query: PreloadedQuery<FollowersPageQuery> }) {
   const { userByUsername: user } = usePreloadedQuery<FollowersPageQuery>(
     graphql`

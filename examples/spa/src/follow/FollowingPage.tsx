@@ -8,7 +8,7 @@ import { useViewer } from "../session/useViewer";
 import { FollowPage } from "./FollowPage";
 import { UserList } from "./UserList";
 
-/** The users whom an author follows, those followed last first. */
+/** The users whom an author follows, most recently followed first. */
 export default function FollowingPage({ query }: { query: PreloadedQuery<FollowingPageQuery> }) {
   const { userByUsername: user } = usePreloadedQuery<FollowingPageQuery>(
     graphql`

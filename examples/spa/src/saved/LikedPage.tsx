@@ -23,7 +23,7 @@ export default function LikedPage({ query }: { query: PreloadedQuery<LikedPageQu
     <div className="page">
       <header className="list-header">
         <PageHeading title="Liked posts" />
-        <p>The posts that you like, those liked last first.</p>
+        <p>The posts that you like, most recently liked first.</p>
       </header>
       {viewer && <Liked user={viewer} />}
     </div>
