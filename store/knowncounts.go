@@ -3,19 +3,15 @@ package store
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/cosmos/session"
-	"byline/store/stored"
 )
 
 // The counts in lists come from views, which follow the posts with a lag. So that a writer finds their own likes
@@ -174,169 +170,3 @@ func parseCounts(note string) (post string, c postCounts, ok bool) {
 
 // isOfUser reports whether a note is of a user, not of the counts of a post.
 func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }
-
-// countedWrites writes what is counted on posts: comments and likes.
-type countedWrites struct {
-	*base
-	shown *shownCounts
-}
-
-// create creates the item id in a post's partition and counts it on the post, in one
-// transactional batch. It returns the updated post. If the item exists, nothing changes and
-// exists is true. LimitReached if the counter is at its limit.
-func (w *countedWrites) create(
-	ctx context.Context, op, postID, id, counter string, item []byte,
-) (post *blog.Post, exists bool, err error) {
-	r, err := batch(ctx, w.posts, postID, func(b *cosmos.Batch) {
-		b.Patch(postID, patchCounter(counter, 1))
-		b.Create(item)
-	})
-	switch {
-	case err != nil:
-		return nil, false, stored.Error(op, err)
-	case r.Failed == 0 && r.Status == http.StatusNotFound:
-		return nil, false, blog.NoPost(op)
-	case r.Failed == 0 && r.Status == http.StatusPreconditionFailed:
-		exists, err = w.countError(ctx, op, postID, id)
-		return nil, exists, err
-	case r.Failed == 1 && r.Status == http.StatusConflict:
-		return nil, true, nil
-	case r.Failed >= 0:
-		return nil, false, stored.Error(op, r.Err())
-	}
-	post, err = w.writtenPost(ctx, op, r.Items[0])
-	return post, false, err
-}
-
-// countError explains why the counting patch failed: it reports whether the item exists, and returns the error
-// if it does not.
-func (w *countedWrites) countError(ctx context.Context, op, postID, id string) (exists bool, err error) {
-	post, err := w.readPost(ctx, postID)
-	if post == nil && err == nil {
-		err = blog.NoPost(op)
-	}
-	if err != nil {
-		return false, err
-	}
-	item, err := stored.Read(ctx, op, w.posts, stored.Key(postID, id))
-	if item != nil || err != nil {
-		return true, err
-	}
-	return false, &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
-		Message: "this post has as many comments or likes as it can have"}
-}
-
-// patchCounter returns a patch that adds to a counter of a post, up to its limit, and increments its
-// revision.
-func patchCounter(path string, by int64) cosmos.Patch {
-	var p cosmos.Patch
-	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
-	if by > 0 {
-		p.Condition += fmt.Sprintf(" AND c.%s < %d", path[1:], maxCounted[path])
-	}
-	p.Increment(path, by)
-	p.Increment("/revision", 1)
-	return p
-}
-
-// readPair reads a post and another item of its partition in one snapshot.
-func (w *countedWrites) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
-	r, err := batch(ctx, w.posts, postID, func(b *cosmos.Batch) {
-		b.Read(postID)
-		b.Read(id)
-	})
-	switch {
-	case err != nil:
-		return nil, nil, stored.Error(op, err)
-	case r.Failed == 0 && r.Status == http.StatusNotFound:
-		return nil, nil, blog.NoPost(op)
-	case r.Failed == 1 && r.Status == http.StatusNotFound:
-		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Reason: blog.ReasonConcurrent,
-			Message: "another request is changing the same item; try again"}
-	case r.Failed >= 0:
-		return nil, nil, stored.Error(op, r.Err())
-	}
-	return r.Items[0], r.Items[1], nil
-}
-
-// writtenPost is decodePost for a post whose counts were just written.
-func (w *countedWrites) writtenPost(ctx context.Context, op string, raw []byte) (*blog.Post, error) {
-	p, err := w.decodePost(op, raw)
-	if p != nil && err == nil {
-		w.shown.noteCounts(ctx, p)
-	}
-	return p, err
-}
-
-// viewLag is how long a session carries what views may not have yet: longer than projections take, unless they
-// are stopped.
-const viewLag = time.Hour
-
-// The notes of a session are the counts of posts that it has written (see knowncounts.go), and the user that it has
-// renamed or, with deletedPrefix, deleted last.
-const deletedPrefix = "-"
-
-// sessions makes the sessions of clients, and reads and writes their notes.
-type sessions struct {
-	*shownCounts
-	source     *cosmos.Account     // of sessions; nil in the zero Store, whose sessions have no containers
-	containers []*cosmos.Container // whose session tokens a session has; the tokens depend on the order
-}
-
-// NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
-// cosmos.Account.NewSession. It also applies the notes of the session to this instance, as if the instance had made the
-// writes: the change feed may not have delivered them yet, and the projections may not have applied them.
-func (s *sessions) NewSession(token string) *session.Session {
-	in := s.source.NewSession(token, s.containers...)
-	notes := in.Notes()
-	if slices.ContainsFunc(notes, s.outdated) { // later tokens need not carry it
-		in.UpdateNotes(func(notes []session.Note) []session.Note { return slices.DeleteFunc(notes, s.outdated) })
-		notes = in.Notes()
-	}
-	for _, n := range notes {
-		if post, counts, ok := parseCounts(n.Text); ok {
-			s.raiseCounts(post, counts)
-		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {
-			s.deletions.Hide(user, n.At)
-		}
-	}
-	return in
-}
-
-// outdated reports whether a note is older than viewLag.
-func (s *sessions) outdated(n session.Note) bool {
-	return s.o.Clock().Sub(n.At).Abs() > viewLag // clocks may differ
-}
-
-// Renamed returns the id of the user that a session renamed within viewLag, so that views may have the
-// old name, and "" if it renamed no user. The user may have been deleted since.
-func (s *sessions) Renamed(in *session.Session) string {
-	for _, n := range in.Notes() {
-		if isOfUser(n) && !strings.HasPrefix(n.Text, deletedPrefix) && !s.outdated(n) {
-			return n.Text
-		}
-	}
-	return ""
-}
-
-// hasChangedUser reports whether a session has renamed or deleted a user within viewLag.
-func (s *sessions) hasChangedUser(in *session.Session) bool {
-	return slices.ContainsFunc(in.Notes(), func(n session.Note) bool { return isOfUser(n) && !s.outdated(n) })
-}
-
-// noteDeletion records in a session that a user has been deleted.
-func (s *sessions) noteDeletion(in *session.Session, user string, at blog.Date) {
-	noteUser(in, deletedPrefix+user, at.Time())
-}
-
-// noteRename records in a session that a user is being renamed.
-func (s *sessions) noteRename(in *session.Session, user string) {
-	noteUser(in, user, s.o.Clock())
-}
-
-// noteUser replaces the note of a user.
-func noteUser(in *session.Session, text string, at time.Time) {
-	in.UpdateNotes(func(notes []session.Note) []session.Note {
-		return append(slices.DeleteFunc(notes, isOfUser), session.Note{Text: text, At: at})
-	})
-}
