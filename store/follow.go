@@ -54,8 +54,8 @@ func (s *followStore) Followers(ctx context.Context, authorID string, p Paging) 
 	return l.page(ctx, p)
 }
 
-// Following lists the authors whom a user follows, most recently followed first, by one query of the user's partition and
-// one batch of reads of the authors. It follows the user's own changes a moment later.
+// Following lists the authors whom a user follows, most recently followed first, by one query of the user's partition
+// and one batch of reads of the authors. It follows the user's own changes a moment later.
 func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*Page[*blog.Follow], error) {
 	ctx = s.beginRead(ctx, Following)
 	l := s.list(userID, blog.TypeFollowing)

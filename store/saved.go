@@ -139,9 +139,9 @@ func (s *savedStore) Bookmarks(ctx context.Context, userID string, p Paging) (*P
 		})
 }
 
-// LikedPosts lists the posts that a user likes, most recently liked first, by one query of the user's partition, and one
-// batch of reads of the posts and the likes. The view in the user's partition follows likes a moment later; one whose
-// like has been removed is hidden.
+// LikedPosts lists the posts that a user likes, most recently liked first, by one query of the user's partition, and
+// one batch of reads of the posts and the likes. The view in the user's partition follows likes a moment later; one
+// whose like has been removed is hidden.
 func (s *savedStore) LikedPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	return s.page(s.beginRead(ctx, LikedPosts), "list liked posts", userID, blog.TypeLiked, p,
 		func(ctx context.Context, postIDs []string) ([]*blog.Post, error) {

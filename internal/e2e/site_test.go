@@ -249,16 +249,22 @@ func TestSite_ColdPage(t *testing.T) {
 	path := "/posts/" + url.PathEscape(at(t, feed, "feed.edges.0.node.slug").(string))
 	s.Stop() // the next has nothing in its caches
 	s = serve()
-	for _, most := range []struct{ ru, requests float64 }{{3.5, 2}, {0, 0}} {
-		ru, requests := queryRU(t, s.Root), readRequests(t, s.Root)
+	cost := func() (ru, requests float64) {
+		ru, requests = queryRU(t, s.Root), readRequests(t, s.Root)
 		if resp, body := visit(t, s, path); resp.StatusCode != http.StatusOK || !strings.Contains(body, "A comment.") {
 			t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
 		}
-		ru, requests = queryRU(t, s.Root)-ru, readRequests(t, s.Root)-requests
-		if ru > most.ru || requests > most.requests || most.requests > 0 && requests == 0 {
-			t.Errorf("%.2f RU in %v requests, want at most %v", ru, requests, most)
-		}
+		return queryRU(t, s.Root) - ru, readRequests(t, s.Root) - requests
 	}
+	if ru, requests := cost(); ru > 3.5 || requests > 2 || requests == 0 {
+		t.Errorf("%.2f RU in %v requests, want at most 3.5 RU in 2", ru, requests)
+	}
+	eventually(t, func() error { // once the instance has the changes of the former one
+		if ru, requests := cost(); requests > 0 {
+			return fmt.Errorf("%.2f RU in %v requests, want none", ru, requests)
+		}
+		return nil
+	})
 }
 
 // TestSite_Status has every kind of address respond with the status that crawlers expect.
