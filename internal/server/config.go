@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"byline/graph"
@@ -58,6 +59,9 @@ const maxCache = 1 << 20
 // maxRecency is the largest index of posts: it takes 45 to 65 MB.
 const maxRecency = 1_000_000
 
+// recencyBytes is what a post takes in the index.
+const recencyBytes = 45
+
 // check returns an error that names the invalid flag.
 func (c Config) check() error {
 	if err := c.Flags.Check(); err != nil {
@@ -87,6 +91,9 @@ func (c Config) check() error {
 	if c.Cache < 0 || c.Cache > maxCache {
 		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)
 	}
+	if err := c.checkMemory(debug.SetMemoryLimit(-1)); err != nil {
+		return err
+	}
 	if err := c.checkAuth(); err != nil {
 		return err
 	}
@@ -97,6 +104,17 @@ func (c Config) check() error {
 		return err
 	}
 	return c.checkListen()
+}
+
+// checkMemory returns an error if the caches and the index would take more than half of the memory of the process, in
+// bytes. Responses, bodies, connections and events need the rest.
+func (c Config) checkMemory(limit int64) error {
+	const megabyte = 1 << 20
+	if bytes := int64(c.Cache)*megabyte + int64(c.Recency)*recencyBytes; bytes > limit/2 {
+		return fmt.Errorf("--cache %d and --recency %d take %d MB, more than half of the memory of the process, %d MB",
+			c.Cache, c.Recency, bytes/megabyte, limit/megabyte)
+	}
+	return nil
 }
 
 // budgetPerViewer returns the budget of a viewer for a minute.
