@@ -1,12 +1,18 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"byline/store/blog"
+	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/recency"
 	"byline/store/stored"
 )
 
@@ -15,7 +21,74 @@ type followStore struct {
 	*base
 	authors *authors
 	readers *userStore
-	home    *homeStore
+	shown   *shownFollows
+}
+
+// shownFollows has home feeds and lists show the follows that this instance has written, or learned from a session,
+// before the views in the viewers' partitions have them.
+type shownFollows struct {
+	*base
+	follows *recency.Follows
+}
+
+// freshFollowsOf, before a viewer's id, is what responses with the viewer's follows depend on in the item cache: no
+// partition of the users container has such a key.
+const freshFollowsOf = "fresh follows of "
+
+// fresh returns the changes of a user's follows that the view may lack, by author. A response with them depends on
+// them.
+func (s *shownFollows) fresh(ctx context.Context, userID string) map[string]recency.Change {
+	s.users.DependOn(ctx, freshFollowsOf+userID)
+	return s.follows.Fresh(userID)
+}
+
+// raiseFollow has the user's home and list show a follow that was written, or has ended, here or elsewhere, given the
+// author's item.
+func (s *shownFollows) raiseFollow(item *blog.FollowItem) {
+	if s.follows.Wrote(item) {
+		s.users.Changed(freshFollowsOf + item.OwnerID)
+	}
+}
+
+// noteFollow is raiseFollow for a follow that was just written, on this instance and, with the session of ctx, on
+// others.
+func (s *shownFollows) noteFollow(ctx context.Context, item *blog.FollowItem) {
+	s.raiseFollow(item)
+	noteWrite(ctx, noteOfFollow(item), s.o.Clock())
+}
+
+// noteOfFollow returns the note of a follow, given the author's item.
+func noteOfFollow(item *blog.FollowItem) writeNote {
+	follows := int64(1)
+	if item.Deleted {
+		follows = 0
+	}
+	return writeNote{revision: item.Revision, subject: item.OwnerID + "/" + item.UserID,
+		values: [2]int64{follows, item.FollowedAt.Time().UnixMilli()}}
+}
+
+// followOfNote returns what the author's item has of a follow.
+func followOfNote(n writeNote) *blog.FollowItem {
+	viewer, author, _ := strings.Cut(n.subject, "/")
+	item := blog.NewFollow(author, blog.Byline{UserID: viewer}, blog.NewDate(time.UnixMilli(n.values[1])), n.revision)
+	item.Deleted = n.values[0] == 0
+	return &item
+}
+
+// followViews learns which follows the views have from changes of the users container, and then calls handle.
+func (s *shownFollows) followViews(handle changefeed.Handler) changefeed.Handler {
+	return func(ctx context.Context, items [][]byte) error {
+		for _, raw := range items {
+			if !bytes.Contains(raw, []byte(`"`+blog.FollowingID(""))) {
+				continue
+			}
+			f, err := blog.DecodeFollow("follow users", raw)
+			if err == nil && f != nil && f.ID == blog.FollowingID(f.OwnerID) {
+				s.follows.Viewed(f)
+			}
+		}
+		return handle(ctx, items)
+	}
 }
 
 // Follows reports for each author whether the user follows them, in one request.
@@ -55,15 +128,51 @@ func (s *followStore) Followers(ctx context.Context, authorID string, p Paging) 
 }
 
 // Following lists the authors whom a user follows, most recently followed first, by one query of the user's partition
-// and one batch of reads of the authors. It follows the user's own changes a moment later.
+// and one batch of reads of the authors.
 func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*Page[*blog.Follow], error) {
 	ctx = s.beginRead(ctx, Following)
 	l := s.list(userID, blog.TypeFollowing)
 	l.op, l.format, l.filter = "list followed authors", blog.Following, s.existingUsers
 	l.uncached = true // a page would depend on the partitions of all authors
-	l.show = func(f *blog.Follow) bool { return !s.hides(f.UserID, userID, f.FollowedAt) }
+	fresh := s.shown.fresh(ctx, userID)
+	l.show = func(f *blog.Follow) bool {
+		c, ok := fresh[f.UserID]
+		return (!ok || c.Follows) && !s.hides(f.UserID, userID, f.FollowedAt)
+	}
 	l.position = func(f *blog.Follow) (blog.Date, string) { return f.FollowedAt, blog.FollowingID(f.UserID) }
-	return l.page(ctx, p)
+	page, err := l.page(ctx, p)
+	if err == nil && len(fresh) > 0 {
+		err = s.addFresh(ctx, page, fresh, p.First)
+	}
+	return page, err
+}
+
+// addFresh adds to a page of up to first follows the fresh ones that belong there.
+func (s *followStore) addFresh(
+	ctx context.Context, to *Page[*blog.Follow], fresh map[string]recency.Change, first int,
+) error {
+	var missing []blog.Follow
+	for author, c := range fresh {
+		f := blog.Follow{User: blog.User{Byline: blog.Byline{UserID: author}}, FollowedAt: c.FollowedAt}
+		at := to.entry(&f)
+		switch {
+		case !c.Follows, slices.ContainsFunc(to.Items, func(have *blog.Follow) bool { return have.UserID == author }):
+		case to.after != nil && !older(at, blog.Entry{CreatedAt: to.after.Date, ID: to.after.ID}):
+		case to.More && older(at, to.entry(to.Items[len(to.Items)-1])):
+		default:
+			missing = append(missing, f)
+		}
+	}
+	missing, err := s.existingUsers(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for i := range missing {
+		to.Items = append(to.Items, &missing[i])
+	}
+	slices.SortFunc(to.Items, func(a, b *blog.Follow) int { return compareEntries(to.entry(a), to.entry(b)) })
+	to.cut(first)
+	return nil
 }
 
 // list returns a list of follows without what depends on their type.
@@ -112,7 +221,7 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 			err = &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 				Message: fmt.Sprintf("you follow %d users, and cannot follow more", blog.MaxFollowed)}
 		}
-		return s.alreadyWritten(now, err)
+		return s.alreadyWritten(ctx, now, err)
 	}
 	item, etag := blog.NewFollow(authorID, user.Byline, s.now(), 1), cosmos.ETag("")
 	for range maxEditTries {
@@ -125,12 +234,12 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 			}
 		})
 		if err == nil && r.Failed < 0 {
-			return s.written(op, &item, r.Items[0])
+			return s.written(ctx, op, &item, r.Items[0])
 		}
 		now, err := s.readAfter(ctx, op, userID, authorID, true, err)
 		switch {
 		case now.follows() || err != nil:
-			return s.alreadyWritten(now, err)
+			return s.alreadyWritten(ctx, now, err)
 		case now.author.FollowerCount >= blog.MaxFollowers:
 			return nil, &blog.Error{Code: blog.LimitReached, Op: op, Reason: blog.ReasonFull,
 				Message: "this user has as many followers as a user can have"}
@@ -161,10 +270,10 @@ func (s *followStore) UnfollowUser(ctx context.Context, userID, authorID string)
 			if err != nil {
 				return nil, err
 			}
-			return s.written(op, item, r.Items[1])
+			return s.written(ctx, op, item, r.Items[1])
 		}
 		if now, err := s.readAfter(ctx, op, userID, authorID, false, err); !now.follows() || err != nil {
-			return s.alreadyWritten(now, err)
+			return s.alreadyWritten(ctx, now, err)
 		}
 	}
 	return nil, changedMeanwhile(op)
@@ -193,8 +302,10 @@ func endFollow() (p cosmos.Patch) {
 }
 
 // written returns an author whose followers have just changed, and has the view follow.
-func (s *followStore) written(op string, item *blog.FollowItem, author []byte) (*blog.User, error) {
-	s.home.wrote(item)
+func (s *followStore) written(
+	ctx context.Context, op string, item *blog.FollowItem, author []byte,
+) (*blog.User, error) {
+	s.shown.noteFollow(ctx, item)
 	s.views.UpdateFollowing(item)
 	u, err := s.authors.decodeUser(op, author)
 	if u == nil && err == nil {
@@ -205,9 +316,9 @@ func (s *followStore) written(op string, item *blog.FollowItem, author []byte) (
 
 // alreadyWritten is written for a follow that was read, with its author, and that this process may have written: the
 // response was lost, or the request is repeated.
-func (s *followStore) alreadyWritten(now followState, err error) (*blog.User, error) {
+func (s *followStore) alreadyWritten(ctx context.Context, now followState, err error) (*blog.User, error) {
 	if err == nil && now.item.ID != "" {
-		s.home.wrote(&now.item.FollowItem)
+		s.shown.noteFollow(ctx, &now.item.FollowItem)
 		s.views.UpdateFollowing(&now.item.FollowItem)
 	}
 	return now.author, err

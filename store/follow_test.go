@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"byline/internal/testkit"
 	"byline/store"
@@ -15,6 +16,114 @@ import (
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
+
+// followedIn returns the usernames of those whom a user follows, most recently followed first, and the titles of the
+// user's home feed.
+func followedIn(t testing.TB, ctx context.Context, s *store.Store, u *blog.User) string {
+	t.Helper()
+	var names []string
+	for p := (store.Paging{First: 2}); ; {
+		page, err := s.Following(ctx, u.UserID, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range page.Items {
+			names = append(names, f.Username)
+		}
+		if p.After = page.End(); !page.More {
+			break
+		}
+	}
+	home, err := s.Home(ctx, u.UserID, store.Paging{First: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = append(names, "|")
+	for _, p := range home.Items {
+		names = append(names, p.Title)
+	}
+	return strings.Join(names, " ")
+}
+
+// While the view has none of the follows, the lists of the instance that has written them, and of others with the
+// session, have them.
+func TestFollow_WriterSeesOwn(t *testing.T) {
+	w := newWorld(t)
+	ada, bob, cyd, dan, eve := w.AddUser("ada"), w.AddUser("bob"), w.AddUser("cyd"), w.AddUser("dan"), w.AddUser("eve")
+	w.AddPost(bob, "b")
+	w.AddPost(cyd, "c")
+	w.AddPost(dan, "d")
+	if _, err := w.FollowUser(t.Context(), ada.UserID, cyd.UserID); err != nil {
+		t.Fatal(err)
+	}
+	stop := w.Start()
+	testkit.Until(t, w.CaughtUp)
+	stop()
+	one := w.sibling(t, w.Clock.Now)
+	token := ""
+	for _, step := range []struct {
+		change func(ctx context.Context, userID, authorID string) (*blog.User, error)
+		author *blog.User
+		want   string
+	}{
+		{one.FollowUser, bob, "bob cyd | c b"},
+		{one.FollowUser, eve, "eve bob cyd | c b"},
+		{one.FollowUser, dan, "dan eve bob cyd | d c b"},
+		{one.FollowUser, bob, "dan eve bob cyd | d c b"},
+		{one.UnfollowUser, eve, "dan bob cyd | d c b"},
+		{one.UnfollowUser, eve, "dan bob cyd | d c b"},
+		{one.FollowUser, eve, "eve dan bob cyd | d c b"},
+		{one.UnfollowUser, bob, "eve dan cyd | d c"},
+		{one.UnfollowUser, cyd, "eve dan | d"},
+	} {
+		session := one.NewSession(token)
+		if _, err := step.change(cosmos.WithSession(t.Context(), session), ada.UserID, step.author.UserID); err != nil {
+			t.Fatal(err)
+		}
+		token = session.Token()
+		if got := followedIn(t, t.Context(), one, ada); got != step.want {
+			t.Errorf("on the writing instance: got %q, want %q", got, step.want)
+		}
+		other := w.sibling(t, w.Clock.Now)
+		if got, want := followedIn(t, t.Context(), other, ada), "cyd | c"; got != want {
+			t.Fatalf("on another, without the session: got %q, want %q: the view has it", got, want)
+		}
+		ctx := cosmos.WithSession(t.Context(), other.NewSession(token))
+		if got := followedIn(t, ctx, other, ada); got != step.want {
+			t.Errorf("on another, with the session: got %q, want %q", got, step.want)
+		}
+	}
+}
+
+// A session carries follows for a minute, and not against a later change that the view has.
+func TestFollow_NewerViewWins(t *testing.T) {
+	w := newWorld(t)
+	ada, bob := w.AddUser("ada"), w.AddUser("bob")
+	w.AddPost(bob, "b")
+	one := w.sibling(t, w.Clock.Now)
+	session := one.NewSession("")
+	if _, err := one.FollowUser(cosmos.WithSession(t.Context(), session), ada.UserID, bob.UserID); err != nil {
+		t.Fatal(err)
+	}
+	token := session.Token()
+	resume := func(s *store.Store) context.Context { return cosmos.WithSession(t.Context(), s.NewSession(token)) }
+	for age, want := range map[time.Duration]string{time.Minute: "bob | b", time.Minute + time.Second: "|"} {
+		at := time.Unix(w.Clock.Now().Unix(), 0).Add(age)
+		later := w.sibling(t, func() time.Time { return at })
+		if got := followedIn(t, resume(later), later, ada); got != want {
+			t.Errorf("after %v: got %q, want %q", age, got, want)
+		}
+	}
+	other := w.instance("other", 1<<20, store.Options{}) // and its projections
+	untilTrue(t, "the follow is not known", func() bool { return followedIn(t, t.Context(), other, ada) == "bob | b" })
+	if _, err := one.UnfollowUser(t.Context(), ada.UserID, bob.UserID); err != nil { // without the session
+		t.Fatal(err)
+	}
+	untilTrue(t, "the end is not known", func() bool { return followedIn(t, t.Context(), other, ada) == "|" })
+	if got := followedIn(t, resume(other), other, ada); got != "|" {
+		t.Errorf("after the end: got %q", got)
+	}
+}
 
 // followers returns the usernames of a user's followers, most recent first.
 func (w *world) followers(u *blog.User) string {

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
-	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/cosmos/itemcache"
 	"byline/store/internal/metric"
@@ -42,11 +41,8 @@ const (
 )
 
 // recentPosts is what responses with a home feed depend on in the item cache: no partition of the feed container has
-// such a key. Likewise freshFollowsOf, before a viewer's id, in the users container.
-const (
-	recentPosts    = "recent posts"
-	freshFollowsOf = "fresh follows of "
-)
+// such a key.
+const recentPosts = "recent posts"
 
 // recentIndex is the recency index and the tail that keeps it current.
 type recentIndex struct {
@@ -150,7 +146,7 @@ func (r *recentIndex) catchUp(ctx context.Context, lag time.Duration) (runs, cur
 // homeStore reads home feeds.
 type homeStore struct {
 	*base
-	follows   *recency.Follows
+	shown     *shownFollows
 	usersTail *atomic.Pointer[itemcache.Tail] // reports changes of follows; nil before Run
 	events    *live.Events                    // set by New
 }
@@ -181,11 +177,10 @@ func (s *homeStore) Home(ctx context.Context, userID string, p Paging) (*Page[*b
 	return page, err
 }
 
-// followed returns the authors whom a user follows, with the changes of this process.
+// followed returns the authors whom a user follows, with the fresh changes.
 func (s *homeStore) followed(ctx context.Context, userID string) (*recency.Authors, error) {
 	const op = "list followed authors"
-	s.users.DependOn(ctx, freshFollowsOf+userID)
-	fresh := s.follows.Fresh(userID)
+	fresh := s.shown.fresh(ctx, userID)
 	viewed, err := cached(ctx, s.users, userID, "followed", func(ctx context.Context) (*recency.Authors, error) {
 		ids := []string{}
 		q := cosmos.Query{Partition: userID, PageSize: blog.MaxFollowed,
@@ -211,28 +206,6 @@ func (s *homeStore) followed(ctx context.Context, userID string) (*recency.Autho
 		return nil, err
 	}
 	return viewed.With(fresh), nil
-}
-
-// wrote has the user's home follow a change of a follow that this process has written, given the author's item.
-func (s *homeStore) wrote(item *blog.FollowItem) {
-	s.follows.Wrote(item.OwnerID, item.UserID, item.Revision, !item.Deleted)
-	s.users.Changed(freshFollowsOf + item.OwnerID)
-}
-
-// noteFollows learns which follows the views have from changes of the users container, and then calls handle.
-func (s *homeStore) noteFollows(handle changefeed.Handler) changefeed.Handler {
-	return func(ctx context.Context, items [][]byte) error {
-		for _, raw := range items {
-			if !bytes.Contains(raw, []byte(`"`+blog.FollowingID(""))) {
-				continue
-			}
-			f, err := blog.DecodeFollow("follow users", raw)
-			if err == nil && f != nil && f.ID == blog.FollowingID(f.OwnerID) {
-				s.follows.Viewed(f.UserID, f.OwnerID, f.Revision, !f.Deleted)
-			}
-		}
-		return handle(ctx, items)
-	}
 }
 
 // readHead adds the newest entries of the timeline to the index, up to those that it has.
@@ -452,7 +425,7 @@ func (h *homePage) entriesOf(ctx context.Context, author string, n int) ([]blog.
 
 // HomePublished streams the new posts of the authors whom a user follows, as they are published.
 func (s *homeStore) HomePublished(ctx context.Context, userID string) (*live.Stream[*blog.Post], error) {
-	w := s.follows.Watch(userID)
+	w := s.shown.follows.Watch(userID)
 	if tail := s.usersTail.Load(); tail != nil {
 		tail.CaughtUp(0) // ends the long interval between polls without a Watcher
 	}

@@ -2,16 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"byline/store/blog"
-	"byline/store/cosmos"
-	"byline/store/cosmos/session"
 )
 
 // The counts in lists come from views, which follow the posts with a lag. So that a writer finds their own likes
@@ -21,10 +17,8 @@ import (
 // are shown them. In the item cache a response with a list depends on the counts of its posts, so that it is
 // not cached beyond a change of them.
 
-const (
-	maxInstanceCounts = 10_000 // posts whose counts an instance keeps, those written last
-	maxSessionCounts  = 16     // likewise of a session
-)
+// maxInstanceCounts is how many posts' counts an instance keeps, those written last.
+const maxInstanceCounts = 10_000
 
 // postCounts are the counts of a post as of a revision.
 type postCounts struct {
@@ -110,63 +104,16 @@ func (s *shownCounts) raiseCounts(post string, c postCounts) {
 	}
 }
 
-// countsPrefix starts the note of the counts of a post. No id has it.
-const countsPrefix = "+"
-
 // noteCounts has lists show the counts of a post that was just written, on this instance and, with the session
 // of ctx, on others.
 func (s *shownCounts) noteCounts(ctx context.Context, p *blog.Post) {
-	counts, now := postCounts{p.Revision, p.CommentCount, p.LikeCount}, s.o.Clock()
+	counts := postCounts{p.Revision, p.CommentCount, p.LikeCount}
 	s.raiseCounts(p.ID, counts)
-	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []session.Note) []session.Note {
-		for i, n := range notes {
-			post, have, ok := parseCounts(n.Text)
-			if !ok || post != p.ID {
-				continue
-			}
-			if have.revision >= counts.revision { // of a concurrent operation
-				return notes
-			}
-			notes = slices.Delete(notes, i, i+1)
-			break
-		}
-		notes = slices.Insert(notes, 0, session.Note{Text: counts.note(p.ID), At: now})
-		left := maxSessionCounts
-		return slices.DeleteFunc(notes, func(n session.Note) bool {
-			if isOfUser(n) {
-				return false
-			}
-			left--
-			return left < 0
-		})
-	})
+	noteWrite(ctx, writeNote{revision: p.Revision, subject: p.ID,
+		values: [2]int64{int64(p.CommentCount), int64(p.LikeCount)}}, s.o.Clock())
 }
 
-// note returns the counts of a post as the text of a note.
-func (c postCounts) note(post string) string {
-	b := append(make([]byte, 0, 64), countsPrefix...)
-	for _, n := range []int64{c.revision, int64(c.comments), int64(c.likes)} {
-		b = binary.AppendVarint(b, n)
-	}
-	return string(append(b, post...))
+// countsOfNote returns the counts of the post that is the subject of a note.
+func countsOfNote(n writeNote) postCounts {
+	return postCounts{n.revision, int32(n.values[0]), int32(n.values[1])}
 }
-
-// parseCounts returns the post and counts of a note; ok is false for other notes.
-func parseCounts(note string) (post string, c postCounts, ok bool) {
-	rest, ok := strings.CutPrefix(note, countsPrefix)
-	if !ok {
-		return "", c, false
-	}
-	var numbers [3]int64
-	for i := range numbers {
-		n := 0
-		if numbers[i], n = binary.Varint([]byte(rest)); n <= 0 {
-			return "", c, false
-		}
-		rest = rest[n:]
-	}
-	return rest, postCounts{numbers[0], int32(numbers[1]), int32(numbers[2])}, true
-}
-
-// isOfUser reports whether a note is of a user, not of the counts of a post.
-func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, countsPrefix) }

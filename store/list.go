@@ -243,6 +243,12 @@ func (p *Page[T]) cut(first int) {
 	}
 }
 
+// entry returns the place of an item in the list.
+func (p *Page[T]) entry(item T) blog.Entry {
+	date, id := p.position(item)
+	return blog.Entry{CreatedAt: date, ID: id}
+}
+
 // Cursor returns the cursor of Items[i].
 func (p *Page[T]) Cursor(i int) string { return string(p.AppendCursor(nil, i)) }
 

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"time"
@@ -8,19 +10,90 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/cosmos/session"
+	"byline/store/recency"
 )
 
 // viewLag is how long a session carries what views may not have yet: longer than projections take, unless they
-// are stopped.
+// are stopped. Of follows it is recency.FreshFor.
 const viewLag = time.Hour
 
-// The notes of a session are the counts of posts that it has written (see postCounts), and the user that it has
-// renamed or, with deletedPrefix, deleted last.
+// The notes of a session are its last writes of counts and follows, each a writeNote, and the user that it has renamed
+// or, with deletedPrefix, deleted last.
 const deletedPrefix = "-"
+
+const maxWriteNotes = 16 // of a session
+
+// writeNote is the note of a write that views lack at first: the counts of comments and likes of a post, or whether a
+// user follows an author, and since when.
+type writeNote struct {
+	subject  string // the post, or the user and the author, separated by a slash
+	revision int64  // the higher one of a subject wins
+	values   [2]int64
+}
+
+// writePrefix begins a writeNote. No id has it.
+const writePrefix = "+"
+
+// ofFollow reports whether the note is of a follow.
+func (n writeNote) ofFollow() bool { return strings.Contains(n.subject, "/") }
+
+func (n writeNote) String() string {
+	b := append(make([]byte, 0, 96), writePrefix...)
+	for _, v := range append([]int64{n.revision}, n.values[:]...) {
+		b = binary.AppendVarint(b, v)
+	}
+	return string(append(b, n.subject...))
+}
+
+// parseNote parses a writeNote; ok is false for other notes.
+func parseNote(text string) (n writeNote, ok bool) {
+	text, ok = strings.CutPrefix(text, writePrefix)
+	if !ok {
+		return n, false
+	}
+	rest := []byte(text)
+	for _, v := range []*int64{&n.revision, &n.values[0], &n.values[1]} {
+		read := 0
+		if *v, read = binary.Varint(rest); read <= 0 {
+			return n, false
+		}
+		rest = rest[read:]
+	}
+	n.subject = string(rest)
+	return n, true
+}
+
+// noteWrite records a write in the session of ctx.
+func noteWrite(ctx context.Context, n writeNote, at time.Time) {
+	cosmos.SessionFrom(ctx).UpdateNotes(func(notes []session.Note) []session.Note {
+		for i, have := range notes {
+			h, ok := parseNote(have.Text)
+			if !ok || h.subject != n.subject {
+				continue
+			}
+			if h.revision >= n.revision { // of a concurrent operation
+				return notes
+			}
+			notes = slices.Delete(notes, i, i+1)
+			break
+		}
+		notes = slices.Insert(notes, 0, session.Note{Text: n.String(), At: at})
+		left := maxWriteNotes
+		return slices.DeleteFunc(notes, func(n session.Note) bool {
+			if isOfUser(n) {
+				return false
+			}
+			left--
+			return left < 0
+		})
+	})
+}
 
 // sessions makes the sessions of clients, and reads and writes their notes.
 type sessions struct {
-	*shownCounts
+	*base
+	counts     *shownCounts
+	follows    *shownFollows
 	source     *cosmos.Account     // of sessions; nil in the zero Store, whose sessions have no containers
 	containers []*cosmos.Container // whose session tokens a session has; the tokens depend on the order
 }
@@ -36,8 +109,10 @@ func (s *sessions) NewSession(token string) *session.Session {
 		notes = in.Notes()
 	}
 	for _, n := range notes {
-		if post, counts, ok := parseCounts(n.Text); ok {
-			s.raiseCounts(post, counts)
+		if write, ok := parseNote(n.Text); ok && write.ofFollow() {
+			s.follows.raiseFollow(followOfNote(write))
+		} else if ok {
+			s.counts.raiseCounts(write.subject, countsOfNote(write))
 		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {
 			s.deletions.Hide(user, n.At)
 		}
@@ -45,9 +120,13 @@ func (s *sessions) NewSession(token string) *session.Session {
 	return in
 }
 
-// outdated reports whether a note is older than viewLag.
+// outdated reports whether the views have what a note says.
 func (s *sessions) outdated(n session.Note) bool {
-	return s.o.Clock().Sub(n.At).Abs() > viewLag // clocks may differ
+	lag := viewLag
+	if write, ok := parseNote(n.Text); ok && write.ofFollow() {
+		lag = recency.FreshFor
+	}
+	return s.o.Clock().Sub(n.At).Abs() > lag // clocks may differ
 }
 
 // Renamed returns the id of the user that a session renamed within viewLag, so that views may have the
@@ -75,6 +154,9 @@ func (s *sessions) noteDeletion(in *session.Session, user string, at blog.Date) 
 func (s *sessions) noteRename(in *session.Session, user string) {
 	noteUser(in, user, s.o.Clock())
 }
+
+// isOfUser reports whether a note is of a user, not a writeNote.
+func isOfUser(n session.Note) bool { return !strings.HasPrefix(n.Text, writePrefix) }
 
 // noteUser replaces the note of a user.
 func noteUser(in *session.Session, text string, at time.Time) {

@@ -1,3 +1,12 @@
+// Package store is the blog on Azure Cosmos DB: users, posts, comments and likes in the V3 containers of Microsoft's
+// article "How to model and partition data on Azure Cosmos DB using a real-world example".
+//
+// A read is a point read, a query of one partition or a bounded ReadMany; a write is one operation or a transactional
+// batch in one partition. The change feed carries changes to the views (package projection) and to every instance,
+// where the tails that Run starts invalidate cached items and feed the streams of package live.
+//
+// New does no I/O. Call Provision, which creates missing containers, first. Run blocks until its context ends. A Store
+// is safe for concurrent use, and any number of processes can share an account. Every error is a *blog.Error.
 package store
 
 import (
@@ -50,16 +59,17 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	shown := &shownCounts{b, newKnownCounts()}
 	counted := &countedWrites{b, shown}
 	names := &username.Names{Users: b.users, Clock: b.o.Clock, Logger: b.o.Logger}
-	s := &Store{base: b, sessions: sessions{shown, account, []*cosmos.Container{b.users, b.posts, b.feed, b.search}}}
+	follows := &shownFollows{b, recency.NewFollows(b.o.Clock)}
+	s := &Store{base: b,
+		sessions: sessions{b, shown, follows, account, []*cosmos.Container{b.users, b.posts, b.feed, b.search}}}
 	authors := newAuthors(b, &s.sessions)
 	s.userStore = userStore{b, authors, &s.sessions, names, username.NewReserved(o.ReservedUsernames)}
 	s.postStore = postStore{b, authors, shown}
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.savedStore = newSavedStore(b, authors)
-	s.homeStore = homeStore{base: b, follows: recency.NewFollows(b.o.Clock),
-		usersTail: new(atomic.Pointer[itemcache.Tail])}
-	s.followStore = followStore{b, authors, &s.userStore, &s.homeStore}
+	s.homeStore = homeStore{base: b, shown: follows, usersTail: new(atomic.Pointer[itemcache.Tail])}
+	s.followStore = followStore{b, authors, &s.userStore, follows}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
 	s.fileStore = fileStore{b, authors}
@@ -80,8 +90,8 @@ func (s *Store) Instance() string { return s.o.Instance }
 func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.noteFollows(h)),
-				func() bool { return !s.follows.HasWatchers() }, nil)
+			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.homeStore.shown.followViews(h)),
+				func() bool { return !s.homeStore.shown.follows.HasWatchers() }, nil)
 			s.usersTail.Store(tail)
 			return tail
 		},
@@ -104,7 +114,7 @@ func (s *Store) newEvents() (*live.Events, error) {
 		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
-		KeepsTail: s.posts.Caches(), Deletions: s.deletions, OnPostChange: s.indexChange, Watchers: s.follows.Watchers,
+		KeepsTail: s.posts.Caches(), Deletions: s.deletions, OnPostChange: s.indexChange, Watchers: s.homeStore.shown.follows.Watchers,
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},

@@ -37,14 +37,14 @@ func NewAuthors(ids []string) *Authors {
 	return a
 }
 
-// With returns the set with changes: whether an author is in it.
-func (a *Authors) With(changes map[string]bool) *Authors {
+// With returns the set with changes, by author.
+func (a *Authors) With(changes map[string]Change) *Authors {
 	if len(changes) == 0 {
 		return a
 	}
 	ids := slices.DeleteFunc(slices.Clone(a.ids), func(id string) bool { _, changed := changes[id]; return changed })
-	for id, in := range changes {
-		if in {
+	for id, c := range changes {
+		if c.Follows {
 			ids = append(ids, id)
 		}
 	}

@@ -10,28 +10,41 @@ import (
 	"byline/store/blog"
 )
 
+// FreshFor is how long a change of a follow is kept until the view has it: longer than the view takes, unless its
+// handler is stopped.
+const FreshFor = time.Minute
+
 const (
-	maxFresh   = 10_000               // viewers whose changes are kept until the view has them
+	maxFresh   = 10_000               // viewers whose changes are kept
 	maxChanges = 2 * blog.MaxFollowed // changes of one viewer
-	freshFor   = time.Minute          // longer than the view takes, unless its handler is stopped
+	maxViewed  = 10_000               // changes that the view has
 )
 
-// Follows has the changes of follows that this process has written and that the views in the viewers' partitions may
-// lack, and the authors whom those viewers follow who watch for new posts.
+// Follows has the changes of follows that the views in the viewers' partitions may lack, and the authors whom those
+// viewers follow who watch for new posts.
 type Follows struct {
 	clock func() time.Time
 
 	mu       sync.Mutex
 	fresh    *simplelru.LRU[string, map[string]change] // guarded by mu; by viewer and author
+	viewed   *simplelru.LRU[followKey, int64]          // guarded by mu; revisions
 	watchers map[string]*Watcher                       // guarded by mu; by viewer
+}
+
+// Change is the state of a follow.
+type Change struct {
+	Follows    bool
+	FollowedAt blog.Date
 }
 
 // change is the state of a follow as of a revision.
 type change struct {
+	Change
 	revision int64
-	follows  bool
 	at       time.Time // when this process recorded it
 }
+
+type followKey struct{ viewer, author string }
 
 // Watcher has the authors whom a viewer follows, while streams of the viewer are open.
 type Watcher struct {
@@ -47,21 +60,27 @@ type Watcher struct {
 // NewFollows returns Follows without changes and Watchers.
 func NewFollows(clock func() time.Time) *Follows {
 	fresh, _ := simplelru.NewLRU[string, map[string]change](maxFresh, nil) // fails only for sizes below 1
-	return &Follows{clock: clock, fresh: fresh, watchers: map[string]*Watcher{}}
+	viewed, _ := simplelru.NewLRU[followKey, int64](maxViewed, nil)
+	return &Follows{clock: clock, fresh: fresh, viewed: viewed, watchers: map[string]*Watcher{}}
 }
 
-// Wrote records a change that this process has written, unless it has recorded a later one.
-func (f *Follows) Wrote(viewer, author string, revision int64, follows bool) {
+// Wrote records a change that was written, given the author's item, and reports whether it did not know it or a later
+// one.
+func (f *Follows) Wrote(item *blog.FollowItem) bool {
+	viewer, author := item.OwnerID, item.UserID
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if viewed, ok := f.viewed.Get(followKey{viewer, author}); ok && viewed >= item.Revision {
+		return false
+	}
 	changes := f.changesLocked(viewer)
 	if changes == nil {
 		changes = map[string]change{}
 	}
 	f.fresh.Add(viewer, changes)
 	have, ok := changes[author]
-	if ok && have.revision >= revision {
-		return
+	if ok && have.revision >= item.Revision {
+		return false
 	}
 	if !ok && len(changes) >= maxChanges {
 		oldest := author
@@ -72,8 +91,9 @@ func (f *Follows) Wrote(viewer, author string, revision int64, follows bool) {
 		}
 		delete(changes, oldest)
 	}
-	changes[author] = change{revision, follows, f.clock()}
-	f.setLocked(viewer, author, follows)
+	changes[author] = change{Change{!item.Deleted, item.FollowedAt}, item.Revision, f.clock()}
+	f.setLocked(viewer, author, !item.Deleted)
+	return true
 }
 
 // changesLocked returns the changes of a viewer's follows without old ones, which it drops: the view has them, or has a
@@ -81,25 +101,27 @@ func (f *Follows) Wrote(viewer, author string, revision int64, follows bool) {
 func (f *Follows) changesLocked(viewer string) map[string]change {
 	changes, _ := f.fresh.Peek(viewer)
 	now := f.clock()
-	maps.DeleteFunc(changes, func(_ string, c change) bool { return now.Sub(c.at) > freshFor })
+	maps.DeleteFunc(changes, func(_ string, c change) bool { return now.Sub(c.at) > FreshFor })
 	if len(changes) == 0 {
 		f.fresh.Remove(viewer)
 	}
 	return changes
 }
 
-// Viewed records a change that the view has, which may be an earlier one than this process has written.
-func (f *Follows) Viewed(viewer, author string, revision int64, follows bool) {
+// Viewed records a change that the view has, given the viewer's item. It may be an earlier one than was written.
+func (f *Follows) Viewed(item *blog.FollowItem) {
+	viewer, author := item.UserID, item.OwnerID
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.viewed.Add(followKey{viewer, author}, item.Revision)
 	changes, _ := f.fresh.Peek(viewer)
-	if have, ok := changes[author]; ok && have.revision > revision {
+	if have, ok := changes[author]; ok && have.revision > item.Revision {
 		return
 	}
 	if delete(changes, author); len(changes) == 0 {
 		f.fresh.Remove(viewer)
 	}
-	f.setLocked(viewer, author, follows)
+	f.setLocked(viewer, author, !item.Deleted)
 }
 
 func (f *Follows) setLocked(viewer, author string, follows bool) {
@@ -115,18 +137,18 @@ func (f *Follows) setLocked(viewer, author string, follows bool) {
 	}
 }
 
-// Fresh returns the changes of a viewer's follows in the last minute that the view may lack: whether the viewer follows
-// an author. Call it before reading the view, which has them once they are no longer fresh.
-func (f *Follows) Fresh(viewer string) map[string]bool {
+// Fresh returns the changes of a viewer's follows that the view may lack, by author. Call it before reading the view,
+// which has them once they are no longer fresh.
+func (f *Follows) Fresh(viewer string) map[string]Change {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changes := f.changesLocked(viewer)
 	if len(changes) == 0 {
 		return nil
 	}
-	fresh := make(map[string]bool, len(changes))
+	fresh := make(map[string]Change, len(changes))
 	for author, c := range changes {
-		fresh[author] = c.follows
+		fresh[author] = c.Change
 	}
 	return fresh
 }
