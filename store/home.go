@@ -210,6 +210,7 @@ func (s *homeStore) followed(ctx context.Context, userID string) (*recency.Autho
 
 // readHead adds the newest entries of the timeline to the index, up to those that it has.
 func (s *homeStore) readHead(ctx context.Context, op string) error {
+	defer s.recent.measure()
 	ctx = cosmos.Apart(ctx, HomeIndex)
 	after := blog.Entry{}
 	for range maxRounds {

@@ -743,3 +743,34 @@ func TestHome_EmptyIsCurrent(t *testing.T) {
 		}
 	})
 }
+
+// A new post reaches the home feeds that are open on another instance within a poll of the change feed, which is a
+// second on Azure, besides the time that requests take: none on the fake clock.
+func TestHomePublished_WithinAPoll(t *testing.T) {
+	cosmostest.NeedsEngine(t, "the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, bob := w.AddUser("ada"), w.AddUser("bob")
+		w.addFollows(ada, bob.UserID)
+		poll := store.Options{PollInterval: time.Second}
+		one, two := w.instance("one", 1<<20, poll), w.instance("two", 1<<20, poll)
+		s, err := two.HomePublished(t.Context(), ada.UserID)
+		open(t, s, err)
+		var longest time.Duration
+		for i := range 50 {
+			testkit.Advance(time.Duration(i) * 37 * time.Millisecond) // at another time after a poll
+			began := time.Now()
+			p, err := one.CreatePost(t.Context(), store.NewPost{AuthorID: bob.UserID, Title: "news", Content: "text"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := next(t, s); got.ID != p.ID {
+				t.Fatalf("got %s, want %s", got.ID, p.ID)
+			}
+			longest = max(longest, time.Since(began))
+		}
+		if t.Logf("at most %v", longest); longest > time.Second {
+			t.Errorf("a post takes %v", longest)
+		}
+	})
+}

@@ -114,7 +114,8 @@ func (s *Store) newEvents() (*live.Events, error) {
 		Tail: func(h changefeed.Handler, unwatched func() bool, observe func(changefeed.Progress)) *itemcache.Tail {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
-		KeepsTail: s.posts.Caches(), Deletions: s.deletions, OnPostChange: s.indexChange, Watchers: s.homeStore.shown.follows.Watchers,
+		KeepsTail: s.posts.Caches(), Deletions: s.deletions, OnPostChange: s.indexChange,
+		Watchers: s.homeStore.shown.follows.Watchers,
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},

@@ -49,12 +49,12 @@ type smallInstance struct {
 	refused int             // of these
 }
 
-func startSmall(t *testing.T) *smallInstance {
+func startSmall(t *testing.T, args ...string) *smallInstance {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("it reads /proc")
 	}
-	cmd := servertest.Command("--listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
+	cmd := servertest.Command(append([]string{"--listen", "localhost:0", "--no-demo"}, args...)...)
 	cmd.Env = append(cmd.Env, "GOGC=400", "GOMEMLIMIT=440MiB")
 	s := &smallInstance{process: servertest.StartCommand(t, cmd)}
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
@@ -231,7 +231,7 @@ func (s *smallInstance) slowReaders(
 // TestMemory attacks a small instance with responses that are large, slow, or both.
 func TestMemory(t *testing.T) {
 	testkit.Heavy(t)
-	s := startSmall(t)
+	s := startSmall(t, "--data", t.TempDir())
 	t.Run("short requests for long responses", func(t *testing.T) {
 		ids := slices.Repeat([]string{s.emoji}, 100)
 		s.during(t, func(t *testing.T) {

@@ -42,8 +42,10 @@ type signals struct{ wake, hurry <-chan struct{} }
 
 func (o Options) signals() signals { return signals{o.Wake.Next(), o.Hurry.Next()} }
 
-// unwatchedPoll is the poll interval of a Tail that no reader needs.
-const unwatchedPoll = 30 * time.Second
+const (
+	unwatchedPoll = 30 * time.Second // of a Tail that no reader needs
+	watchedPoll   = time.Second      // at most, or PollInterval, of a Tail that one needs, although nothing changes
+)
 
 // pace chooses the wait between polls of a range.
 type pace struct{ idle time.Duration }
@@ -58,8 +60,12 @@ func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) 
 		p.idle = o.PollInterval
 		d, woken = o.Settle, next.hurry
 	}
-	if o.Unwatched != nil && o.Unwatched() {
+	switch {
+	case o.Unwatched == nil:
+	case o.Unwatched():
 		d, woken = max(d, unwatchedPoll), next.wake
+	case !changes:
+		d = min(d, max(watchedPoll, o.PollInterval))
 	}
 	if !sleep.For(ctx, o.PollInterval) || d <= o.PollInterval {
 		return

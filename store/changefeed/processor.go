@@ -44,8 +44,8 @@ type Options struct {
 	// Hurry ends that wait as soon as PollInterval has passed. Default: none.
 	Hurry *Signal
 
-	// Unwatched reports that no reader needs changes now: a Tail then polls every 30 s or on Wake. It
-	// must not block. Default: always false.
+	// Unwatched reports that no reader needs changes now: a Tail then polls every 30 s or on Wake, and otherwise at
+	// least every second, if PollInterval is not longer. It must not block. Default: none, and IdleInterval holds.
 	Unwatched func() bool
 
 	// MaxItems is the largest number of changes in a page. A Processor begins with pages of 100.

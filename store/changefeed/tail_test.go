@@ -125,7 +125,7 @@ func TestTail_IdleInterval(t *testing.T) {
 	})
 }
 
-// TestTail_Unwatched: while it is unwatched, a Tail polls on Wake, and every 30 s.
+// TestTail_Unwatched: while it is unwatched, a Tail polls on Wake, and every 30 s; otherwise every second.
 func TestTail_Unwatched(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -133,9 +133,8 @@ func TestTail_Unwatched(t *testing.T) {
 		var wake changefeed.Signal
 		var watched atomic.Bool
 		w.tailWith(w.client.source, w.handle,
-			changefeed.Options{PollInterval: 100 * time.Millisecond, Wake: &wake, Unwatched: func() bool {
-				return !watched.Load()
-			}})
+			changefeed.Options{PollInterval: 100 * time.Millisecond, IdleInterval: 20 * time.Second, Wake: &wake,
+				Unwatched: func() bool { return !watched.Load() }})
 		handled := func(after time.Duration, want string) {
 			t.Helper()
 			pass(after)
@@ -153,7 +152,7 @@ func TestTail_Unwatched(t *testing.T) {
 		handled(6*time.Second, "a b")
 		watched.Store(true)
 		wake.Set()
-		pass(time.Second)
+		pass(10 * time.Second)
 		w.write("c")
 		handled(time.Second, "a b c")
 	})
