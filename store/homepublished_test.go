@@ -1,0 +1,106 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"byline/internal/testkit"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+)
+
+// A stream of a home feed has the new posts of those whom the viewer follows: by follows of this instance at once, by
+// those of others a moment later.
+func TestHomePublished(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.instance("one", 1<<20, store.Options{}), w.instance("two", 1<<20, store.Options{})
+	ctx := t.Context()
+	ada, bob, eve, dan := w.AddUser("ada"), w.AddUser("bob"), w.AddUser("eve"), w.AddUser("dan")
+	w.addFollows(ada, dan.UserID)
+	here, err := one.HomePublished(ctx, ada.UserID)
+	open(t, here, err)
+	there, err := two.HomePublished(ctx, ada.UserID)
+	open(t, there, err)
+	want := func(what, title string) {
+		t.Helper()
+		if got, _ := next(t, here); got.Title != title {
+			t.Errorf("%s: got %s, want %s", what, got.Title, title)
+		}
+	}
+	change := func(f func(context.Context, string, string) (*blog.User, error), author *blog.User) {
+		t.Helper()
+		if _, err := f(ctx, ada.UserID, author.UserID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.AddPost(bob, "b1")
+	w.AddPost(dan, "d1")
+	want("of the view alone", "d1")
+	if got, _ := next(t, there); got.Title != "d1" {
+		t.Errorf("elsewhere: got %s, want d1", got.Title)
+	}
+	change(one.FollowUser, bob)
+	w.AddPost(bob, "b2")
+	want("after a follow here", "b2")
+	change(one.UnfollowUser, bob)
+	w.AddPost(bob, "b3")
+	w.AddPost(dan, "d2")
+	want("after the end of a follow here", "d2")
+	change(two.FollowUser, eve)
+	untilTrue(t, "a follow elsewhere is not known", func() bool {
+		w.AddPost(eve, "e")
+		select {
+		case p := <-here.Events():
+			return p.Title == "e"
+		default:
+			return false
+		}
+	})
+	if err := one.DeleteUser(ctx, dan.UserID, "dan"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: dan.UserID, Title: "of a deleted author", Content: "text"})
+	w.AddPost(eve, "last")
+	for {
+		p, _ := next(t, here)
+		if p.UserID == dan.UserID {
+			t.Errorf("a deleted author has published %s: %v", p.Title, err)
+		}
+		if p.Title == "last" {
+			break
+		}
+	}
+}
+
+// A new post reaches the home feeds that are open on another instance within a poll of the change feed, which is a
+// second on Azure, besides the time that requests take: none on the fake clock.
+func TestHomePublished_WithinAPoll(t *testing.T) {
+	cosmostest.NeedsEngine(t, "the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, bob := w.AddUser("ada"), w.AddUser("bob")
+		w.addFollows(ada, bob.UserID)
+		poll := store.Options{PollInterval: time.Second}
+		one, two := w.instance("one", 1<<20, poll), w.instance("two", 1<<20, poll)
+		s, err := two.HomePublished(t.Context(), ada.UserID)
+		open(t, s, err)
+		var longest time.Duration
+		for i := range 50 {
+			testkit.Advance(time.Duration(i) * 37 * time.Millisecond) // at another time after a poll
+			began := time.Now()
+			p, err := one.CreatePost(t.Context(), store.NewPost{AuthorID: bob.UserID, Title: "news", Content: "text"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := next(t, s); got.ID != p.ID {
+				t.Fatalf("got %s, want %s", got.ID, p.ID)
+			}
+			longest = max(longest, time.Since(began))
+		}
+		if t.Logf("at most %v", longest); longest > time.Second {
+			t.Errorf("a post takes %v", longest)
+		}
+	})
+}
