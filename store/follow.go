@@ -21,14 +21,14 @@ type followStore struct {
 	*base
 	authors *authors
 	readers *userStore
-	shown   *shownFollows
+	follows *shownFollows
 }
 
-// shownFollows has home feeds and lists show the follows that this instance has written, or learned from a session,
-// before the views in the viewers' partitions have them.
+// shownFollows has home feeds and lists show the changes of follows that this instance has written, or learned from a
+// session, until the views in the viewers' partitions have them.
 type shownFollows struct {
 	*base
-	follows *recency.Follows
+	known *recency.Follows
 }
 
 // freshFollowsOf, before a viewer's id, is what responses with the viewer's follows depend on in the item cache: no
@@ -39,13 +39,13 @@ const freshFollowsOf = "fresh follows of "
 // them.
 func (s *shownFollows) fresh(ctx context.Context, userID string) map[string]recency.Change {
 	s.users.DependOn(ctx, freshFollowsOf+userID)
-	return s.follows.Fresh(userID)
+	return s.known.Fresh(userID)
 }
 
-// raiseFollow has the user's home and list show a follow that was written, or has ended, here or elsewhere, given the
-// author's item.
-func (s *shownFollows) raiseFollow(item *blog.FollowItem) {
-	if s.follows.Wrote(item) {
+// raiseFollow has the user's home and list show a follow, or its end, that was written at a time, here or elsewhere,
+// given the author's item.
+func (s *shownFollows) raiseFollow(item *blog.FollowItem, at time.Time) {
+	if s.known.Wrote(item, at) {
 		s.users.Changed(freshFollowsOf + item.OwnerID)
 	}
 }
@@ -53,8 +53,9 @@ func (s *shownFollows) raiseFollow(item *blog.FollowItem) {
 // noteFollow is raiseFollow for a follow that was just written, on this instance and, with the session of ctx, on
 // others.
 func (s *shownFollows) noteFollow(ctx context.Context, item *blog.FollowItem) {
-	s.raiseFollow(item)
-	noteWrite(ctx, noteOfFollow(item), s.o.Clock())
+	now := s.o.Clock()
+	s.raiseFollow(item, now)
+	noteWrite(ctx, noteOfFollow(item), now)
 }
 
 // noteOfFollow returns the note of a follow, given the author's item.
@@ -84,7 +85,7 @@ func (s *shownFollows) followViews(handle changefeed.Handler) changefeed.Handler
 			}
 			f, err := blog.DecodeFollow("follow users", raw)
 			if err == nil && f != nil && f.ID == blog.FollowingID(f.OwnerID) {
-				s.follows.Viewed(f)
+				s.known.Viewed(f)
 			}
 		}
 		return handle(ctx, items)
@@ -134,29 +135,29 @@ func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*
 	l := s.list(userID, blog.TypeFollowing)
 	l.op, l.format, l.filter = "list followed authors", blog.Following, s.existingUsers
 	l.uncached = true // a page would depend on the partitions of all authors
-	fresh := s.shown.fresh(ctx, userID)
+	fresh := s.follows.fresh(ctx, userID)
 	l.show = func(f *blog.Follow) bool {
 		c, ok := fresh[f.UserID]
-		return (!ok || c.Follows) && !s.hides(f.UserID, userID, f.FollowedAt)
+		return (!ok || c.Follows && c.FollowedAt == f.FollowedAt) && !s.hides(f.UserID, userID, f.FollowedAt)
 	}
 	l.position = func(f *blog.Follow) (blog.Date, string) { return f.FollowedAt, blog.FollowingID(f.UserID) }
 	page, err := l.page(ctx, p)
 	if err == nil && len(fresh) > 0 {
-		err = s.addFresh(ctx, page, fresh, p.First)
+		err = s.addFresh(ctx, page, fresh, l.show, p.First)
 	}
 	return page, err
 }
 
-// addFresh adds to a page of up to first follows the fresh ones that belong there.
+// addFresh adds to a page of up to first follows the fresh ones that belong there, by one more batch of reads.
 func (s *followStore) addFresh(
-	ctx context.Context, to *Page[*blog.Follow], fresh map[string]recency.Change, first int,
+	ctx context.Context, to *Page[*blog.Follow], fresh map[string]recency.Change, show func(*blog.Follow) bool, first int,
 ) error {
 	var missing []blog.Follow
 	for author, c := range fresh {
 		f := blog.Follow{User: blog.User{Byline: blog.Byline{UserID: author}}, FollowedAt: c.FollowedAt}
 		at := to.entry(&f)
 		switch {
-		case !c.Follows, slices.ContainsFunc(to.Items, func(have *blog.Follow) bool { return have.UserID == author }):
+		case !c.Follows, !show(&f), slices.ContainsFunc(to.Items, func(have *blog.Follow) bool { return have.UserID == author }):
 		case to.after != nil && !older(at, blog.Entry{CreatedAt: to.after.Date, ID: to.after.ID}):
 		case to.More && older(at, to.entry(to.Items[len(to.Items)-1])):
 		default:
@@ -305,7 +306,7 @@ func endFollow() (p cosmos.Patch) {
 func (s *followStore) written(
 	ctx context.Context, op string, item *blog.FollowItem, author []byte,
 ) (*blog.User, error) {
-	s.shown.noteFollow(ctx, item)
+	s.follows.noteFollow(ctx, item)
 	s.views.UpdateFollowing(item)
 	u, err := s.authors.decodeUser(op, author)
 	if u == nil && err == nil {
@@ -318,7 +319,7 @@ func (s *followStore) written(
 // response was lost, or the request is repeated.
 func (s *followStore) alreadyWritten(ctx context.Context, now followState, err error) (*blog.User, error) {
 	if err == nil && now.item.ID != "" {
-		s.shown.noteFollow(ctx, &now.item.FollowItem)
+		s.follows.noteFollow(ctx, &now.item.FollowItem)
 		s.views.UpdateFollowing(&now.item.FollowItem)
 	}
 	return now.author, err

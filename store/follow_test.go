@@ -53,9 +53,12 @@ func TestFollow_WriterSeesOwn(t *testing.T) {
 	w.AddPost(bob, "b")
 	w.AddPost(cyd, "c")
 	w.AddPost(dan, "d")
-	if _, err := w.FollowUser(t.Context(), ada.UserID, cyd.UserID); err != nil {
-		t.Fatal(err)
+	for _, author := range []*blog.User{w.AddUser("fay"), w.AddUser("gus"), cyd} {
+		if _, err := w.FollowUser(t.Context(), ada.UserID, author.UserID); err != nil {
+			t.Fatal(err)
+		}
 	}
+	fay, _ := w.UserByUsername(t.Context(), "fay")
 	stop := w.Start()
 	testkit.Until(t, w.CaughtUp)
 	stop()
@@ -66,15 +69,17 @@ func TestFollow_WriterSeesOwn(t *testing.T) {
 		author *blog.User
 		want   string
 	}{
-		{one.FollowUser, bob, "bob cyd | c b"},
-		{one.FollowUser, eve, "eve bob cyd | c b"},
-		{one.FollowUser, dan, "dan eve bob cyd | d c b"},
-		{one.FollowUser, bob, "dan eve bob cyd | d c b"},
-		{one.UnfollowUser, eve, "dan bob cyd | d c b"},
-		{one.UnfollowUser, eve, "dan bob cyd | d c b"},
-		{one.FollowUser, eve, "eve dan bob cyd | d c b"},
-		{one.UnfollowUser, bob, "eve dan cyd | d c"},
-		{one.UnfollowUser, cyd, "eve dan | d"},
+		{one.FollowUser, bob, "bob cyd gus fay | c b"},
+		{one.FollowUser, eve, "eve bob cyd gus fay | c b"},
+		{one.FollowUser, dan, "dan eve bob cyd gus fay | d c b"},
+		{one.FollowUser, bob, "dan eve bob cyd gus fay | d c b"},
+		{one.UnfollowUser, eve, "dan bob cyd gus fay | d c b"},
+		{one.UnfollowUser, eve, "dan bob cyd gus fay | d c b"},
+		{one.FollowUser, eve, "eve dan bob cyd gus fay | d c b"},
+		{one.UnfollowUser, bob, "eve dan cyd gus fay | d c"},
+		{one.UnfollowUser, cyd, "eve dan gus fay | d"},
+		{one.UnfollowUser, fay, "eve dan gus | d"},
+		{one.FollowUser, fay, "fay eve dan gus | d"},
 	} {
 		session := one.NewSession(token)
 		if _, err := step.change(cosmos.WithSession(t.Context(), session), ada.UserID, step.author.UserID); err != nil {
@@ -85,7 +90,7 @@ func TestFollow_WriterSeesOwn(t *testing.T) {
 			t.Errorf("on the writing instance: got %q, want %q", got, step.want)
 		}
 		other := w.sibling(t, w.Clock.Now)
-		if got, want := followedIn(t, t.Context(), other, ada), "cyd | c"; got != want {
+		if got, want := followedIn(t, t.Context(), other, ada), "cyd gus fay | c"; got != want {
 			t.Fatalf("on another, without the session: got %q, want %q: the view has it", got, want)
 		}
 		ctx := cosmos.WithSession(t.Context(), other.NewSession(token))

@@ -146,7 +146,7 @@ func (r *recentIndex) catchUp(ctx context.Context, lag time.Duration) (runs, cur
 // homeStore reads home feeds.
 type homeStore struct {
 	*base
-	shown     *shownFollows
+	follows   *shownFollows
 	usersTail *atomic.Pointer[itemcache.Tail] // reports changes of follows; nil before Run
 	events    *live.Events                    // set by New
 }
@@ -179,9 +179,18 @@ func (s *homeStore) Home(ctx context.Context, userID string, p Paging) (*Page[*b
 
 // followed returns the authors whom a user follows, with the fresh changes.
 func (s *homeStore) followed(ctx context.Context, userID string) (*recency.Authors, error) {
+	fresh := s.follows.fresh(ctx, userID)
+	viewed, err := s.viewed(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	return viewed.With(fresh), nil
+}
+
+// viewed returns the authors whom a user follows by the view.
+func (s *homeStore) viewed(ctx context.Context, userID string) (*recency.Authors, error) {
 	const op = "list followed authors"
-	fresh := s.shown.fresh(ctx, userID)
-	viewed, err := cached(ctx, s.users, userID, "followed", func(ctx context.Context) (*recency.Authors, error) {
+	return cached(ctx, s.users, userID, "followed", func(ctx context.Context) (*recency.Authors, error) {
 		ids := []string{}
 		q := cosmos.Query{Partition: userID, PageSize: blog.MaxFollowed,
 			Text: "SELECT VALUE c.ownerId FROM c WHERE c.userId = @user AND c.type = @type"}.
@@ -202,10 +211,6 @@ func (s *homeStore) followed(ctx context.Context, userID string) (*recency.Autho
 		itemcache.AddSize(ctx, authors.Bytes())
 		return authors, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return viewed.With(fresh), nil
 }
 
 // readHead adds the newest entries of the timeline to the index, up to those that it has.
@@ -426,12 +431,12 @@ func (h *homePage) entriesOf(ctx context.Context, author string, n int) ([]blog.
 
 // HomePublished streams the new posts of the authors whom a user follows, as they are published.
 func (s *homeStore) HomePublished(ctx context.Context, userID string) (*live.Stream[*blog.Post], error) {
-	w := s.shown.follows.Watch(userID)
+	w := s.follows.known.Watch(userID)
 	if tail := s.usersTail.Load(); tail != nil {
 		tail.CaughtUp(0) // ends the long interval between polls without a Watcher
 	}
 	if !w.Loaded() {
-		authors, err := s.followed(s.beginRead(ctx, Home), userID)
+		authors, err := s.viewed(s.beginRead(ctx, Home), userID)
 		if err != nil {
 			w.Close()
 			return nil, err

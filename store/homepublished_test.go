@@ -2,12 +2,16 @@ package store_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
+	"byline/internal/faulttest"
 	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
 )
 
@@ -78,29 +82,78 @@ func TestHomePublished(t *testing.T) {
 // second on Azure, besides the time that requests take: none on the fake clock.
 func TestHomePublished_WithinAPoll(t *testing.T) {
 	cosmostest.NeedsEngine(t, "the fake clock")
-	cosmostest.Run(t, func(t *testing.T) {
-		w := newWorld(t)
-		ada, bob := w.AddUser("ada"), w.AddUser("bob")
-		w.addFollows(ada, bob.UserID)
-		poll := store.Options{PollInterval: time.Second}
-		one, two := w.instance("one", 1<<20, poll), w.instance("two", 1<<20, poll)
-		s, err := two.HomePublished(t.Context(), ada.UserID)
-		open(t, s, err)
-		var longest time.Duration
-		for i := range 50 {
-			testkit.Advance(time.Duration(i) * 37 * time.Millisecond) // at another time after a poll
-			began := time.Now()
-			p, err := one.CreatePost(t.Context(), store.NewPost{AuthorID: bob.UserID, Title: "news", Content: "text"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, _ := next(t, s); got.ID != p.ID {
-				t.Fatalf("got %s, want %s", got.ID, p.ID)
-			}
-			longest = max(longest, time.Since(began))
+	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without a cache": 0} {
+		t.Run(name, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorld(t)
+				ada, bob := w.AddUser("ada"), w.AddUser("bob")
+				w.addFollows(ada, bob.UserID)
+				poll := store.Options{PollInterval: time.Second}
+				one, two := w.instance("one", cacheBytes, poll), w.instance("two", cacheBytes, poll)
+				s, err := two.HomePublished(t.Context(), ada.UserID)
+				open(t, s, err)
+				var longest time.Duration
+				for i := range 50 {
+					testkit.Advance(time.Duration(i) * 37 * time.Millisecond) // at another time after a poll
+					began := time.Now()
+					p, err := one.CreatePost(t.Context(),
+						store.NewPost{AuthorID: bob.UserID, Title: "news", Content: "text"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, _ := next(t, s); got.ID != p.ID {
+						t.Fatalf("got %s, want %s", got.ID, p.ID)
+					}
+					longest = max(longest, time.Since(began))
+				}
+				if t.Logf("at most %v", longest); longest > time.Second {
+					t.Errorf("a post takes %v", longest)
+				}
+			})
+		})
+	}
+}
+
+// An open home feed has the posts of an author whom the viewer has followed through another instance once a request
+// with the session of the follow has reached its instance, although the view is not known there.
+func TestHomePublished_FollowOfSession(t *testing.T) {
+	w := newWorld(t)
+	ada, bob, eve := w.AddUser("ada"), w.AddUser("bob"), w.AddUser("eve")
+	w.addFollows(ada, eve.UserID)
+	two, writer := w.instance("two", 1<<20, store.Options{}), w.sibling(t, w.Clock.Now)
+	s, err := two.HomePublished(t.Context(), ada.UserID)
+	open(t, s, err)
+	w.Inject(func(o faulttest.Operation) faulttest.Response {
+		if o.Kind != faulttest.ChangeFeed || o.Container != blog.UsersContainer {
+			return faulttest.Response{}
 		}
-		if t.Logf("at most %v", longest); longest > time.Second {
-			t.Errorf("a post takes %v", longest)
-		}
+		return faulttest.Response{Status: http.StatusServiceUnavailable}
 	})
+	token := ""
+	for _, step := range []struct {
+		change func(ctx context.Context, userID, authorID string) (*blog.User, error)
+		before string // the first event of two posts, bob's and eve's, before two knows the session
+		after  string
+	}{{writer.FollowUser, "e1", "b2"}, {writer.UnfollowUser, "b1", "e2"}} {
+		session := writer.NewSession(token)
+		if _, err := step.change(cosmos.WithSession(t.Context(), session), ada.UserID, bob.UserID); err != nil {
+			t.Fatal(err)
+		}
+		token = session.Token()
+		for i, want := range []string{step.before, step.after} {
+			if i == 1 {
+				two.NewSession(token)
+			}
+			w.AddPost(bob, fmt.Sprint("b", i+1))
+			w.AddPost(eve, fmt.Sprint("e", i+1))
+			got, _ := next(t, s)
+			if got.Title != want {
+				t.Errorf("got %s first, want %s", got.Title, want)
+			}
+			for got.UserID != eve.UserID {
+				got, _ = next(t, s)
+			}
+		}
+	}
+	w.Inject(nil)
 }

@@ -3,6 +3,8 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -182,7 +184,7 @@ func TestCounts_NewerViewWins(t *testing.T) {
 	}
 }
 
-// A session keeps the counts of the posts that it has written last, and the user that it has renamed.
+// A session keeps the counts of the posts that it has written last, its last follows, and the user that it has renamed.
 func TestCounts_SessionIsBounded(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -202,8 +204,18 @@ func TestCounts_SessionIsBounded(t *testing.T) {
 			}
 		}
 	}
+	want := []string{}
+	for i := range 20 {
+		author := w.AddUser(fmt.Sprint("author", i))
+		if _, err := w.FollowUser(ctx, ada.UserID, author.UserID); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 5 {
+			want = slices.Insert(want, 0, author.Username)
+		}
+	}
 	token := session.Token()
-	if len(token) > 1500 {
+	if len(token) > 3500 {
 		t.Errorf("a token of %d characters", len(token))
 	}
 	t.Logf("a token of %d characters", len(token))
@@ -221,6 +233,9 @@ func TestCounts_SessionIsBounded(t *testing.T) {
 		if p.LikeCount == 1 {
 			got += p.Title + " "
 		}
+	}
+	if got := followedIn(t, t.Context(), other, ada); got != strings.Join(want, " ")+" |" {
+		t.Errorf("got follows of %s, want %s", got, want)
 	}
 	if want := "19 18 17 16 15 14 13 12 11 10 09 08 07 06 05 04 "; got != want {
 		t.Errorf("got counts of %s, want %s", got, want)

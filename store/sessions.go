@@ -21,13 +21,16 @@ const viewLag = time.Hour
 // or, with deletedPrefix, deleted last.
 const deletedPrefix = "-"
 
-const maxWriteNotes = 16 // of a session
+const (
+	maxCountNotes  = 16 // of a session
+	maxFollowNotes = 15 // likewise
+)
 
 // writeNote is the note of a write that views lack at first: the counts of comments and likes of a post, or whether a
 // user follows an author, and since when.
 type writeNote struct {
 	subject  string // the post, or the user and the author, separated by a slash
-	revision int64  // the higher one of a subject wins
+	revision int64
 	values   [2]int64
 }
 
@@ -36,6 +39,15 @@ const writePrefix = "+"
 
 // ofFollow reports whether the note is of a follow.
 func (n writeNote) ofFollow() bool { return strings.Contains(n.subject, "/") }
+
+// supersedes reports whether the note is as new as another of its subject. The revisions of a follow begin again when a
+// user registers again, or its tombstone has expired.
+func (n writeNote) supersedes(o writeNote) bool {
+	if n.ofFollow() && n.values[1] < o.values[1] {
+		return false
+	}
+	return n.revision >= o.revision
+}
 
 func (n writeNote) String() string {
 	b := append(make([]byte, 0, 96), writePrefix...)
@@ -71,20 +83,20 @@ func noteWrite(ctx context.Context, n writeNote, at time.Time) {
 			if !ok || h.subject != n.subject {
 				continue
 			}
-			if h.revision >= n.revision { // of a concurrent operation
+			if h.supersedes(n) { // of a concurrent operation
 				return notes
 			}
 			notes = slices.Delete(notes, i, i+1)
 			break
 		}
 		notes = slices.Insert(notes, 0, session.Note{Text: n.String(), At: at})
-		left := maxWriteNotes
+		left := map[bool]int{false: maxCountNotes, true: maxFollowNotes}
 		return slices.DeleteFunc(notes, func(n session.Note) bool {
-			if isOfUser(n) {
-				return false
+			write, ok := parseNote(n.Text)
+			if ok {
+				left[write.ofFollow()]--
 			}
-			left--
-			return left < 0
+			return ok && left[write.ofFollow()] < 0
 		})
 	})
 }
@@ -110,7 +122,7 @@ func (s *sessions) NewSession(token string) *session.Session {
 	}
 	for _, n := range notes {
 		if write, ok := parseNote(n.Text); ok && write.ofFollow() {
-			s.follows.raiseFollow(followOfNote(write))
+			s.follows.raiseFollow(followOfNote(write), n.At)
 		} else if ok {
 			s.counts.raiseCounts(write.subject, countsOfNote(write))
 		} else if user, deleted := strings.CutPrefix(n.Text, deletedPrefix); deleted {

@@ -1,12 +1,3 @@
-// Package store is the blog on Azure Cosmos DB: users, posts, comments and likes in the V3 containers of Microsoft's
-// article "How to model and partition data on Azure Cosmos DB using a real-world example".
-//
-// A read is a point read, a query of one partition or a bounded ReadMany; a write is one operation or a transactional
-// batch in one partition. The change feed carries changes to the views (package projection) and to every instance,
-// where the tails that Run starts invalidate cached items and feed the streams of package live.
-//
-// New does no I/O. Call Provision, which creates missing containers, first. Run blocks until its context ends. A Store
-// is safe for concurrent use, and any number of processes can share an account. Every error is a *blog.Error.
 package store
 
 import (
@@ -68,7 +59,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	s.commentStore = commentStore{b, authors, counted, newAuthorComments()}
 	s.likeStore = likeStore{b, authors, counted, shown}
 	s.savedStore = newSavedStore(b, authors)
-	s.homeStore = homeStore{base: b, shown: follows, usersTail: new(atomic.Pointer[itemcache.Tail])}
+	s.homeStore = homeStore{base: b, follows: follows, usersTail: new(atomic.Pointer[itemcache.Tail])}
 	s.followStore = followStore{b, authors, &s.userStore, follows}
 	s.timelineStore = timelineStore{b, shown, blog.FeedPartitionKeys(o.FeedPartitions)}
 	s.searchStore = searchStore{base: b, searcher: search.New(b.search, b.o.Clock, b.o.Logger)}
@@ -90,8 +81,9 @@ func (s *Store) Instance() string { return s.o.Instance }
 func (s *Store) newDeletions(authors *authors) *deletion.Tracker {
 	return deletion.New(deletion.Options{
 		Tail: func(h changefeed.Handler) *itemcache.Tail {
-			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(s.homeStore.shown.followViews(h)),
-				func() bool { return !s.homeStore.shown.follows.HasWatchers() }, nil)
+			follows := s.sessions.follows
+			tail := s.tail("cache-users", s.users, "userId", authors.dropChanged(follows.followViews(h)),
+				func() bool { return !follows.known.HasWatchers() }, nil)
 			s.usersTail.Store(tail)
 			return tail
 		},
@@ -115,7 +107,7 @@ func (s *Store) newEvents() (*live.Events, error) {
 			return s.tail("events", s.posts, "postId", h, unwatched, observe)
 		},
 		KeepsTail: s.posts.Caches(), Deletions: s.deletions, OnPostChange: s.indexChange,
-		Watchers: s.homeStore.shown.follows.Watchers,
+		Watchers: s.sessions.follows.known.Watchers,
 		ReadPost: func(ctx context.Context, id string) (*blog.Post, error) {
 			return s.readPost(s.beginRead(ctx, Subscribe), id)
 		},

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"byline/graph"
 	"byline/graph/cost"
 	"byline/graph/document"
+	"byline/graph/limit"
 	"byline/internal/account"
 )
 
@@ -59,8 +59,8 @@ const maxCache = 1 << 20
 // maxRecency is the largest index of posts: it takes 45 to 65 MB.
 const maxRecency = 1_000_000
 
-// recencyBytes is what a post takes in the index.
-const recencyBytes = 45
+// recencyBytes is the most that a post takes in the index.
+const recencyBytes = 65
 
 // check returns an error that names the invalid flag.
 func (c Config) check() error {
@@ -91,7 +91,7 @@ func (c Config) check() error {
 	if c.Cache < 0 || c.Cache > maxCache {
 		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)
 	}
-	if err := c.checkMemory(debug.SetMemoryLimit(-1)); err != nil {
+	if err := c.checkMemory(limit.ProcessMemory()); err != nil {
 		return err
 	}
 	if err := c.checkAuth(); err != nil {
@@ -106,13 +106,13 @@ func (c Config) check() error {
 	return c.checkListen()
 }
 
-// checkMemory returns an error if the caches and the index would take more than half of the memory of the process, in
+// checkMemory returns an error if the caches and the index may take more than half of the memory of the process, in
 // bytes. Responses, bodies, connections and events need the rest.
-func (c Config) checkMemory(limit int64) error {
+func (c Config) checkMemory(memory int64) error {
 	const megabyte = 1 << 20
-	if bytes := int64(c.Cache)*megabyte + int64(c.Recency)*recencyBytes; bytes > limit/2 {
-		return fmt.Errorf("--cache %d and --recency %d take %d MB, more than half of the memory of the process, %d MB",
-			c.Cache, c.Recency, bytes/megabyte, limit/megabyte)
+	if bytes := int64(c.Cache)*megabyte + int64(c.Recency)*recencyBytes; bytes > memory/2 {
+		return fmt.Errorf("--cache %d and --recency %d take %d MB, more than half of the memory (GOMEMLIMIT or the limit "+
+			"of the container), %d MB: lower one of them", c.Cache, c.Recency, bytes/megabyte, memory/megabyte)
 	}
 	return nil
 }

@@ -42,10 +42,8 @@ type signals struct{ wake, hurry <-chan struct{} }
 
 func (o Options) signals() signals { return signals{o.Wake.Next(), o.Hurry.Next()} }
 
-const (
-	unwatchedPoll = 30 * time.Second // of a Tail that no reader needs
-	watchedPoll   = time.Second      // at most, or PollInterval, of a Tail that one needs, although nothing changes
-)
+// watchedPoll is the longest wait of a watched Tail, unless PollInterval is longer.
+const watchedPoll = time.Second
 
 // pace chooses the wait between polls of a range.
 type pace struct{ idle time.Duration }
@@ -63,7 +61,7 @@ func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) 
 	switch {
 	case o.Unwatched == nil:
 	case o.Unwatched():
-		d, woken = max(d, unwatchedPoll), next.wake
+		d, woken = max(d, o.UnwatchedInterval), next.wake
 	case !changes:
 		d = min(d, max(watchedPoll, o.PollInterval))
 	}

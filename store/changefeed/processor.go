@@ -44,9 +44,12 @@ type Options struct {
 	// Hurry ends that wait as soon as PollInterval has passed. Default: none.
 	Hurry *Signal
 
-	// Unwatched reports that no reader needs changes now: a Tail then polls every 30 s or on Wake, and otherwise at
-	// least every second, if PollInterval is not longer. It must not block. Default: none, and IdleInterval holds.
+	// Unwatched reports that no reader needs changes now: then a Tail waits for UnwatchedInterval, or Wake. Otherwise it
+	// waits for a second at most, or for PollInterval. It must not block. Default: none; IdleInterval is the longest wait.
 	Unwatched func() bool
+
+	// UnwatchedInterval is the shortest wait of an unwatched Tail. Default 30 s.
+	UnwatchedInterval time.Duration
 
 	// MaxItems is the largest number of changes in a page. A Processor begins with pages of 100.
 	// Default 100.
@@ -85,6 +88,9 @@ func (o Options) withDefaults() Options {
 		o.PollInterval = time.Second
 	}
 	o.IdleInterval, o.Settle = max(o.IdleInterval, o.PollInterval), max(o.Settle, o.PollInterval)
+	if o.UnwatchedInterval == 0 {
+		o.UnwatchedInterval = 30 * time.Second
+	}
 	if o.MaxItems == 0 {
 		o.MaxItems = 100
 	}

@@ -27,7 +27,7 @@ type Follows struct {
 
 	mu       sync.Mutex
 	fresh    *simplelru.LRU[string, map[string]change] // guarded by mu; by viewer and author
-	viewed   *simplelru.LRU[followKey, int64]          // guarded by mu; revisions
+	viewed   *simplelru.LRU[followKey, change]         // guarded by mu
 	watchers map[string]*Watcher                       // guarded by mu; by viewer
 }
 
@@ -41,12 +41,22 @@ type Change struct {
 type change struct {
 	Change
 	revision int64
-	at       time.Time // when this process recorded it
+	at       time.Time // when it was written; zero if the view has it
+}
+
+func changeOf(item *blog.FollowItem, at time.Time) change {
+	return change{Change{!item.Deleted, item.FollowedAt}, item.Revision, at}
+}
+
+// supersedes reports whether a change is as new as another of the same follow. Revisions begin again when a user
+// registers again, or the tombstone of the follow has expired; the date is later then.
+func (c change) supersedes(o change) bool {
+	return c.revision >= o.revision && c.FollowedAt >= o.FollowedAt
 }
 
 type followKey struct{ viewer, author string }
 
-// Watcher has the authors whom a viewer follows, while streams of the viewer are open.
+// Watcher has the authors whom a viewer follows by the view, while streams of the viewer are open.
 type Watcher struct {
 	all     *Follows
 	viewer  string
@@ -60,28 +70,27 @@ type Watcher struct {
 // NewFollows returns Follows without changes and Watchers.
 func NewFollows(clock func() time.Time) *Follows {
 	fresh, _ := simplelru.NewLRU[string, map[string]change](maxFresh, nil) // fails only for sizes below 1
-	viewed, _ := simplelru.NewLRU[followKey, int64](maxViewed, nil)
+	viewed, _ := simplelru.NewLRU[followKey, change](maxViewed, nil)
 	return &Follows{clock: clock, fresh: fresh, viewed: viewed, watchers: map[string]*Watcher{}}
 }
 
-// Wrote records a change that was written, given the author's item, and reports whether it did not know it or a later
-// one.
-func (f *Follows) Wrote(item *blog.FollowItem) bool {
-	viewer, author := item.OwnerID, item.UserID
+// Wrote records a change that was written at a time, given the author's item. It reports whether the change is new.
+func (f *Follows) Wrote(item *blog.FollowItem, at time.Time) bool {
+	viewer, author, wrote := item.OwnerID, item.UserID, changeOf(item, at)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if viewed, ok := f.viewed.Get(followKey{viewer, author}); ok && viewed >= item.Revision {
+	if viewed, ok := f.viewed.Get(followKey{viewer, author}); ok && viewed.supersedes(wrote) {
 		return false
 	}
 	changes := f.changesLocked(viewer)
+	have, ok := changes[author]
+	if ok && have.supersedes(wrote) {
+		return false
+	}
 	if changes == nil {
 		changes = map[string]change{}
 	}
 	f.fresh.Add(viewer, changes)
-	have, ok := changes[author]
-	if ok && have.revision >= item.Revision {
-		return false
-	}
 	if !ok && len(changes) >= maxChanges {
 		oldest := author
 		for a, c := range changes {
@@ -91,8 +100,7 @@ func (f *Follows) Wrote(item *blog.FollowItem) bool {
 		}
 		delete(changes, oldest)
 	}
-	changes[author] = change{Change{!item.Deleted, item.FollowedAt}, item.Revision, f.clock()}
-	f.setLocked(viewer, author, !item.Deleted)
+	changes[author] = wrote
 	return true
 }
 
@@ -110,24 +118,24 @@ func (f *Follows) changesLocked(viewer string) map[string]change {
 
 // Viewed records a change that the view has, given the viewer's item. It may be an earlier one than was written.
 func (f *Follows) Viewed(item *blog.FollowItem) {
-	viewer, author := item.UserID, item.OwnerID
+	viewer, author, viewed := item.UserID, item.OwnerID, changeOf(item, time.Time{})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.viewed.Add(followKey{viewer, author}, item.Revision)
+	f.viewed.Add(followKey{viewer, author}, viewed)
 	changes, _ := f.fresh.Peek(viewer)
-	if have, ok := changes[author]; ok && have.revision > item.Revision {
-		return
+	if have, ok := changes[author]; ok && viewed.supersedes(have) {
+		if delete(changes, author); len(changes) == 0 {
+			f.fresh.Remove(viewer)
+		}
 	}
-	if delete(changes, author); len(changes) == 0 {
-		f.fresh.Remove(viewer)
+	if w := f.watchers[viewer]; w != nil {
+		w.setLocked(author, viewed.Follows)
 	}
-	f.setLocked(viewer, author, !item.Deleted)
 }
 
-func (f *Follows) setLocked(viewer, author string, follows bool) {
-	w := f.watchers[viewer]
+// setLocked records whether the view has an author.
+func (w *Watcher) setLocked(author string, follows bool) {
 	switch {
-	case w == nil:
 	case !w.loaded:
 		w.meantime[author] = follows
 	case follows:
@@ -173,7 +181,7 @@ func (w *Watcher) Loaded() bool {
 	return w.loaded
 }
 
-// Load sets the authors as read after Watch. Changes since then have precedence.
+// Load sets the authors that the view had after Watch. Changes of the view since then have precedence.
 func (w *Watcher) Load(authors []string) {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
@@ -185,7 +193,7 @@ func (w *Watcher) Load(authors []string) {
 		w.authors[hashOf(author)] = struct{}{}
 	}
 	for author, follows := range w.meantime {
-		w.all.setLocked(w.viewer, author, follows)
+		w.setLocked(author, follows)
 	}
 	w.meantime = nil
 }
@@ -206,13 +214,17 @@ func (f *Follows) HasWatchers() bool {
 	return len(f.watchers) > 0
 }
 
-// Watchers returns the viewers with a Watcher who follow an author.
+// Watchers returns the viewers with a Watcher who follow an author, by the fresh changes or else by the view.
 func (f *Follows) Watchers(author string) (viewers []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := hashOf(author)
 	for viewer, w := range f.watchers {
-		if _, ok := w.authors[h]; ok {
+		_, follows := w.authors[h]
+		if c, ok := f.changesLocked(viewer)[author]; ok {
+			follows = c.Follows
+		}
+		if follows {
 			viewers = append(viewers, viewer)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func wrote(f *Follows, viewer, author string, revision int64, follows bool) bool {
 	item := blog.NewFollow(author, blog.Byline{UserID: viewer}, "", revision)
 	item.Deleted = !follows
-	return f.Wrote(&item)
+	return f.Wrote(&item, f.clock())
 }
 
 func viewed(f *Follows, viewer, author string, revision int64, follows bool) {
@@ -61,6 +61,15 @@ func TestFollows_Fresh(t *testing.T) {
 		"reported after the view": {func(f *Follows) {
 			viewed(f, "ada", "bob", 2, false)
 			wrote(f, "ada", "bob", 1, true)
+		}, nil},
+		"of a user who has registered again": {func(f *Follows) {
+			viewed(f, "ada", "bob", 3, false)
+			f.Wrote(&blog.FollowItem{UserID: "bob", OwnerID: "ada", FollowedAt: "2026-01-01", Revision: 1}, now)
+			wrote(f, "ada", "bob", 2, false) // before
+		}, map[string]bool{"bob": true}},
+		"half a minute old when it was learned": {func(f *Follows) {
+			f.Wrote(&blog.FollowItem{UserID: "bob", OwnerID: "ada", Revision: 1}, now.Add(-time.Minute/2))
+			now = now.Add(time.Minute/2 + 1)
 		}, nil},
 		"a new one besides an old one": {func(f *Follows) {
 			wrote(f, "ada", "bob", 1, true)
