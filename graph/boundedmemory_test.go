@@ -14,6 +14,7 @@ import (
 
 	"byline/graph/limit"
 	"byline/graph/plan"
+	"byline/internal/testkit"
 	"byline/store/blog/markdown"
 )
 
@@ -69,6 +70,7 @@ func anyText(r *rand.Rand) string {
 // At least as many bytes are reserved as are encoded, for random operations on random data, with plans and without, and
 // however they are sent. While they are sent, no more are reserved; once they are sent, none.
 func TestMemory_CoversWhatIsEncoded(t *testing.T) {
+	testkit.Heavy(t)
 	b, schema := smallBlog(t, Options{}), readSchema(t)
 	random := rand.New(rand.NewPCG(1, 0))
 	var long []string // ids of posts whose text, twice, makes a long response of a feed

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"byline/internal/testkit"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -12,6 +14,7 @@ import (
 // refused with BLANK for what may not; a value replaces it. What changes nothing leaves version and date. The rule is
 // the same by literals and by variables, of the field and of the whole input, with plans and without.
 func TestUpdates_OneRuleForEveryField(t *testing.T) {
+	testkit.Heavy(t)
 	const (
 		user    = `updateUser(input: %s) { user { username displayName avatarUrl bio } }`
 		edit    = `updatePost(input: %s) { post { title content tags version updatedAt } }`

@@ -13,6 +13,7 @@ import (
 // viewerCanUpdate and viewerCanDelete are true for the viewers whose mutation is executed. Responses with them are of
 // one viewer, and they read nothing.
 func TestPermissions(t *testing.T) {
+	testkit.Heavy(t)
 	const query = `{ viewerIsModerator post(id: "<post:engines>") { viewerCanUpdate viewerCanDelete }
 		node(id: "<comment:How many wheels?>") { ... on Comment { viewerCanUpdate viewerCanDelete } } }`
 	mutations := map[string]string{

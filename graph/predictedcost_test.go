@@ -14,6 +14,7 @@ import (
 	"byline/graph/document"
 	"byline/graph/globalid"
 	"byline/graph/refusal"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -32,6 +33,7 @@ func predicted(
 
 // The predicted cost of the access patterns, alone and with batches, is within a fifth of the actual charge.
 func TestPredictedCost(t *testing.T) {
+	testkit.Heavy(t)
 	b, patterns := accessPatterns(t)
 	read := func(subject, format string, args ...any) func(int) (string, string) {
 		return func(int) (string, string) { return subject, b.fill(fmt.Sprintf(format, args...)) }
@@ -251,6 +253,7 @@ func TestPredictedCost_Home(t *testing.T) {
 // The predicted cost of the lists that a timeline serves is within a fifth of the actual charge, as is that of a page
 // where the newest posts end.
 func TestPredictedCost_Timelines(t *testing.T) {
+	testkit.Heavy(t)
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
 	text := strings.Repeat("Every read of a tag is two requests. ", 37)
@@ -303,6 +306,7 @@ func TestPredictedCost_Timelines(t *testing.T) {
 // The predicted cost of a search is within a fifth of the charge once the statistics of its words are known, of full
 // pages in both orders.
 func TestPredictedCost_Search(t *testing.T) {
+	testkit.Heavy(t)
 	b := newBlog(t, Options{})
 	b.user(t, "ada")
 	text := strings.Repeat("Every read of a tag is two requests. ", 37)

@@ -85,6 +85,7 @@ func fieldsOf(t *testing.T, p *blog.Post) map[string]string {
 // Each field of a new post and of an edit is validated, stored, compared with that of an earlier attempt with the same
 // key, and shown in lists.
 func TestPostFields_Inputs(t *testing.T) {
+	testkit.Heavy(t)
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	stop := w.Start()

@@ -150,14 +150,15 @@ func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*
 
 // addFresh adds to a page of up to first follows the fresh ones that belong there, by one more batch of reads.
 func (s *followStore) addFresh(
-	ctx context.Context, to *Page[*blog.Follow], fresh map[string]recency.Change, show func(*blog.Follow) bool, first int,
+	ctx context.Context, to *Page[*blog.Follow], fresh map[string]recency.Change, show func(*blog.Follow) bool,
+	first int,
 ) error {
 	var missing []blog.Follow
 	for author, c := range fresh {
 		f := blog.Follow{User: blog.User{Byline: blog.Byline{UserID: author}}, FollowedAt: c.FollowedAt}
 		at := to.entry(&f)
 		switch {
-		case !c.Follows, !show(&f), slices.ContainsFunc(to.Items, func(have *blog.Follow) bool { return have.UserID == author }):
+		case !show(&f), slices.ContainsFunc(to.Items, func(have *blog.Follow) bool { return have.UserID == author }):
 		case to.after != nil && !older(at, blog.Entry{CreatedAt: to.after.Date, ID: to.after.ID}):
 		case to.More && older(at, to.entry(to.Items[len(to.Items)-1])):
 		default:

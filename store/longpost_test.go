@@ -584,6 +584,7 @@ func (w *world) addAlone(u *blog.User, id, content string) *blog.Post {
 // Posts whose short text is an item, as earlier versions wrote them, are read, liked and edited like others. An edit of
 // the text moves it to the post, and so does Repair.
 func TestPost_ShortTextItem(t *testing.T) {
+	testkit.Heavy(t)
 	short := blog.PostID([10]byte{1})
 	for _, id := range []string{"alone", short, blog.LongID(short)} {
 		t.Run(id, func(t *testing.T) {

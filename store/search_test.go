@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/faulttest"
+	"byline/internal/testkit"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -413,6 +414,7 @@ func chargedToSearch(ctx context.Context) (context.Context, *float64) {
 
 // TestSearchRU: once statistics are known, the prediction is within a fifth of the charge of the queries.
 func TestSearchRU(t *testing.T) {
+	testkit.Heavy(t)
 	w := newWorld(t)
 	ada := newWriter(w, "ada")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -445,6 +447,7 @@ func TestSearchRU(t *testing.T) {
 // TestSearchRU_Filter: a search of a frequent word by a tag or an author with few posts is one cheap query in either
 // order. It has no prediction.
 func TestSearchRU_Filter(t *testing.T) {
+	testkit.Heavy(t)
 	w := newWorld(t)
 	ada, bob := newWriter(w, "ada"), newWriter(w, "bob")
 	for i := range 2000 {
@@ -487,6 +490,7 @@ func TestSearchRU_Filter(t *testing.T) {
 // TestSearchRU_Decades: a search by date is predicted for as many decades as it reads, and no search if one of those is
 // not known.
 func TestSearchRU_Decades(t *testing.T) {
+	testkit.Heavy(t)
 	w := newWorld(t)
 	ada := newWriter(w, "ada")
 	r := rand.New(rand.NewPCG(1, 2))

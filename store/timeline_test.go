@@ -145,6 +145,7 @@ func readAll(t *testing.T, list listOfPosts, n int, after func(pages int, r *req
 // queries at a seam: between two months, or where the newest posts end. While others publish, edit and delete posts, no
 // post comes twice, and none that exists all the time is missing.
 func TestTimelines_Paging(t *testing.T) {
+	testkit.Heavy(t)
 	n := 2000
 	if testing.Short() {
 		n = 400

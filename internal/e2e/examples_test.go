@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"byline/internal/testkit"
 )
 
 // prepared is what the page of the playground reads from its server.
@@ -34,6 +36,7 @@ func readPrepared(t testing.TB, root string) (p prepared) {
 // TestExamples_PredictedCost: what the playground predicts for an example is an upper bound of what its first run on
 // the demo blog charges, by a server that has cached nothing but the viewer.
 func TestExamples_PredictedCost(t *testing.T) {
+	testkit.Heavy(t)
 	data := t.TempDir()
 	s := start(t, "--data", data)
 	s.WaitReady()

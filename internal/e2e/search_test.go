@@ -101,6 +101,7 @@ var searchParts = []string{
 // TestSearch_RandomQueries: whatever one searches for, the response has posts or an error that says what is wrong with
 // the query. Snippets have their matches within the text, in its order.
 func TestSearch_RandomQueries(t *testing.T) {
+	testkit.Heavy(t)
 	s := startSite(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

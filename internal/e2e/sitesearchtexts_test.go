@@ -6,11 +6,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"byline/internal/testkit"
 )
 
 // TestSite_SearchTexts has the head of a post's page follow the texts that its author has set for search engines and
 // link previews, and nothing else of the page.
 func TestSite_SearchTexts(t *testing.T) {
+	testkit.Heavy(t)
 	s := startSite(t)
 	var created struct {
 		CreatePost struct{ Post struct{ ID, Slug string } }
