@@ -2265,7 +2265,10 @@ type User implements Node {
     after: String
   ): UserConnection!
 
-  "The users whom the user follows, the most recently followed first. It shows a ` + "`" + `followUser` + "`" + ` a moment later."
+  """
+  The users whom the user follows, the most recently followed first. Without the session of a ` + "`" + `followUser` + "`" + `, other servers show it
+  a moment later.
+  """
   following(
     "How many users, 1 to 100."
     first: Int = 20
