@@ -54,7 +54,11 @@ func (w *world) load(container, partition string, n int, item func(int) []byte) 
 //	go test ./store -run '^$' -bench Home_ColdIndex -benchtime 1x
 func BenchmarkHome_ColdIndex(b *testing.B) {
 	cosmostest.NeedsEngine(b, "its charges")
-	for _, posts := range []int{100_000, 1_000_000} {
+	sizes := []int{100_000, 1_000_000}
+	if testing.Short() {
+		sizes = []int{10_000}
+	}
+	for _, posts := range sizes {
 		b.Run(fmt.Sprint(posts), func(b *testing.B) {
 			w := newWorld(b)
 			const months = 5
@@ -107,7 +111,11 @@ func BenchmarkHome_ColdIndex(b *testing.B) {
 //	go test ./store -run '^$' -bench Home_Publish -benchtime 200x
 func BenchmarkHome_Publish(b *testing.B) {
 	cosmostest.NeedsEngine(b, "its charges")
-	for _, followers := range []int{0, 100_000} {
+	most := 100_000
+	if testing.Short() {
+		most = 1000
+	}
+	for _, followers := range []int{0, most} {
 		b.Run(fmt.Sprintf("%d followers", followers), func(b *testing.B) {
 			w := newWorld(b)
 			ada, bob := w.AddUser("ada"), w.AddUser("bob")
