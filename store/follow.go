@@ -42,8 +42,8 @@ func (s *shownFollows) fresh(ctx context.Context, userID string) map[string]rece
 	return s.known.Fresh(userID)
 }
 
-// raiseFollow has the user's home and list show a follow, or its end, that was written at a time, here or elsewhere,
-// given the author's item.
+// raiseFollow has the user's home and list show a follow, or its end, that was written at the given time, here or
+// elsewhere, given the author's item.
 func (s *shownFollows) raiseFollow(item *blog.FollowItem, at time.Time) {
 	if s.known.Wrote(item, at) {
 		s.users.Changed(freshFollowsOf + item.OwnerID)
@@ -148,7 +148,8 @@ func (s *followStore) Following(ctx context.Context, userID string, p Paging) (*
 	return page, err
 }
 
-// addFresh adds to a page of up to first follows the fresh ones that belong there, by one more batch of reads.
+// addFresh adds to a page of up to first follows the fresh ones that belong there, by one more batch of reads as a
+// rule.
 func (s *followStore) addFresh(
 	ctx context.Context, to *Page[*blog.Follow], fresh map[string]recency.Change, show func(*blog.Follow) bool,
 	first int,
@@ -165,14 +166,22 @@ func (s *followStore) addFresh(
 			missing = append(missing, f)
 		}
 	}
-	missing, err := s.existingUsers(ctx, missing)
-	if err != nil {
-		return err
+	byDate := func(a, b *blog.Follow) int { return compareEntries(to.entry(a), to.entry(b)) }
+	slices.SortFunc(missing, func(a, b blog.Follow) int { return byDate(&a, &b) })
+	added := 0
+	for some := range slices.Chunk(missing, first+1) {
+		found, err := s.existingUsers(ctx, some)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			to.Items = append(to.Items, &found[i])
+		}
+		if added += len(found); added > first {
+			break
+		}
 	}
-	for i := range missing {
-		to.Items = append(to.Items, &missing[i])
-	}
-	slices.SortFunc(to.Items, func(a, b *blog.Follow) int { return compareEntries(to.entry(a), to.entry(b)) })
+	slices.SortFunc(to.Items, byDate)
 	to.cut(first)
 	return nil
 }
@@ -247,6 +256,7 @@ func (s *followStore) FollowUser(ctx context.Context, userID, authorID string) (
 				Message: "this user has as many followers as a user can have"}
 		}
 		item.Revision, etag = now.item.Revision+1, now.item.ETag
+		item.FollowedAt = max(item.FollowedAt, now.item.FollowedAt) // clocks may differ; see recency.Follows
 	}
 	return nil, changedMeanwhile(op)
 }

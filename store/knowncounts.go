@@ -68,7 +68,7 @@ func (k *knownCounts) newer(posts []*blog.Post) map[int]postCounts {
 // shownCounts has lists show the counts of the posts that an instance has written, or learned from a session.
 type shownCounts struct {
 	*base
-	counts *knownCounts
+	known *knownCounts
 }
 
 // countsOf, before the id of a post, is what lists depend on in the item cache: no partition of posts has such a key.
@@ -83,7 +83,7 @@ func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], er
 	for _, p := range page.Items {
 		s.posts.DependOn(ctx, countsOf+p.ID) // before the counts are read
 	}
-	newer := s.counts.newer(page.Items)
+	newer := s.known.newer(page.Items)
 	if len(newer) == 0 {
 		return page, nil
 	}
@@ -99,7 +99,7 @@ func (s *shownCounts) withCounts(ctx context.Context, page *Page[*blog.Post], er
 
 // raiseCounts has lists show the counts of a post that was written, here or elsewhere.
 func (s *shownCounts) raiseCounts(post string, c postCounts) {
-	if s.counts.raise(post, c) {
+	if s.known.raise(post, c) {
 		s.posts.Changed(countsOf + post) // now: since the write, a response may have read older counts
 	}
 }

@@ -21,9 +21,10 @@ const viewLag = time.Hour
 // or, with deletedPrefix, deleted last.
 const deletedPrefix = "-"
 
+// With the note of a user these are all that a session can have.
 const (
-	maxCountNotes  = 16 // of a session
-	maxFollowNotes = 15 // likewise
+	maxCountNotes  = 16
+	maxFollowNotes = 15
 )
 
 // writeNote is the note of a write that views lack at first: the counts of comments and likes of a post, or whether a
@@ -40,8 +41,8 @@ const writePrefix = "+"
 // ofFollow reports whether the note is of a follow.
 func (n writeNote) ofFollow() bool { return strings.Contains(n.subject, "/") }
 
-// supersedes reports whether the note is as new as another of its subject. The revisions of a follow begin again when a
-// user registers again, or its tombstone has expired.
+// supersedes reports whether the note is as new as another of its subject, by the rule of recency.Follows if it is of a
+// follow.
 func (n writeNote) supersedes(o writeNote) bool {
 	if n.ofFollow() && n.values[1] < o.values[1] {
 		return false
@@ -91,8 +92,8 @@ func noteWrite(ctx context.Context, n writeNote, at time.Time) {
 		}
 		notes = slices.Insert(notes, 0, session.Note{Text: n.String(), At: at})
 		left := map[bool]int{false: maxCountNotes, true: maxFollowNotes}
-		return slices.DeleteFunc(notes, func(n session.Note) bool {
-			write, ok := parseNote(n.Text)
+		return slices.DeleteFunc(notes, func(have session.Note) bool {
+			write, ok := parseNote(have.Text)
 			if ok {
 				left[write.ofFollow()]--
 			}

@@ -2266,8 +2266,8 @@ type User implements Node {
   ): UserConnection!
 
   """
-  The users whom the user follows, the most recently followed first. Without the session of a ` + "`" + `followUser` + "`" + `, other servers show it
-  a moment later.
+  The users whom the user follows, the most recently followed first. Other servers show a follow or its end a moment later, unless
+  the request has the session of the mutation.
   """
   following(
     "How many users, 1 to 100."

@@ -128,8 +128,7 @@ func TestServe_InvalidConfiguration(t *testing.T) {
 		{"an index without posts", []string{"--recency=0", "--data", t.TempDir(), "--no-demo"},
 			"--recency 0: there can be 1 to 1000000 posts"},
 		{"a cache of more than half of the memory", []string{"--cache", "1000000", "--data", t.TempDir(), "--no-demo"},
-			"--cache 1000000 and --recency 100000 take 1000006 MB, more than half of the memory (GOMEMLIMIT or the limit " +
-				"of the container), "},
+			"--cache 1000000 and --recency 100000 take 1000006 MB, more than half of the memory, "},
 		{"more memory than the maximum", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"},
 			"--cache 17592186044416"},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},

@@ -111,8 +111,8 @@ func (c Config) check() error {
 func (c Config) checkMemory(memory int64) error {
 	const megabyte = 1 << 20
 	if bytes := int64(c.Cache)*megabyte + int64(c.Recency)*recencyBytes; bytes > memory/2 {
-		return fmt.Errorf("--cache %d and --recency %d take %d MB, more than half of the memory (GOMEMLIMIT or the limit "+
-			"of the container), %d MB: lower one of them", c.Cache, c.Recency, bytes/megabyte, memory/megabyte)
+		return fmt.Errorf("--cache %d and --recency %d take %d MB, more than half of the memory, %d MB: lower one of them, "+
+			"or set GOMEMLIMIT", c.Cache, c.Recency, bytes/megabyte, memory/megabyte)
 	}
 	return nil
 }

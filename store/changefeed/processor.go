@@ -44,7 +44,7 @@ type Options struct {
 	// Hurry ends that wait as soon as PollInterval has passed. Default: none.
 	Hurry *Signal
 
-	// Unwatched reports that no reader needs changes now: then a Tail waits for UnwatchedInterval, or Wake.
+	// Unwatched reports that no reader needs changes now: then a Tail waits at least for UnwatchedInterval, or for Wake.
 	// Otherwise it waits for a second at most, or for PollInterval. It must not block. Default: none; then
 	// IdleInterval is the longest wait.
 	Unwatched func() bool

@@ -20,7 +20,7 @@ type Tail struct {
 }
 
 // NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake,
-// Unwatched, MaxItems, Expiry, Clock, Logger and Observe.
+// Unwatched, UnwatchedInterval, MaxItems, Expiry, Clock, Logger and Observe.
 //
 // A slow handler delays its feed range. A handler that feeds several consumers must not wait for the
 // slowest: it should queue for each, and drop consumers that fall too far behind.

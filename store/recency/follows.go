@@ -48,8 +48,9 @@ func changeOf(item *blog.FollowItem, at time.Time) change {
 	return change{Change{!item.Deleted, item.FollowedAt}, item.Revision, at}
 }
 
-// supersedes reports whether a change is as new as another of the same follow. Revisions begin again when a user
-// registers again, or the tombstone of the follow has expired; the date is later then.
+// supersedes reports whether a change is as new as another of the same follow: neither its revision nor its date is
+// before. Revisions begin again when a user registers again, or the follow's tombstone has expired; the date is later
+// then.
 func (c change) supersedes(o change) bool {
 	return c.revision >= o.revision && c.FollowedAt >= o.FollowedAt
 }
@@ -74,7 +75,7 @@ func NewFollows(clock func() time.Time) *Follows {
 	return &Follows{clock: clock, fresh: fresh, viewed: viewed, watchers: map[string]*Watcher{}}
 }
 
-// Wrote records a change that was written at a time, given the author's item. It reports whether the change is new.
+// Wrote records a change that was written at the given time, given the author's item. It reports whether the change is new.
 func (f *Follows) Wrote(item *blog.FollowItem, at time.Time) bool {
 	viewer, author, wrote := item.OwnerID, item.UserID, changeOf(item, at)
 	f.mu.Lock()
