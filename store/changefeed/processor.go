@@ -44,9 +44,9 @@ type Options struct {
 	// Hurry ends that wait as soon as PollInterval has passed. Default: none.
 	Hurry *Signal
 
-	// Unwatched reports that no reader needs changes now: then a Tail waits at least for UnwatchedInterval, or for Wake.
-	// Otherwise it waits for a second at most, or for PollInterval. It must not block. Default: none; then
-	// IdleInterval is the longest wait.
+	// Unwatched reports that no reader needs changes now: then a Tail waits at least for UnwatchedInterval, or
+	// for Wake. Otherwise it waits for a second at most, or for PollInterval. It must not block. Default: none;
+	// then IdleInterval is the longest wait.
 	Unwatched func() bool
 
 	// UnwatchedInterval is the shortest wait of an unwatched Tail. Default 30 s.

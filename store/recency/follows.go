@@ -75,7 +75,8 @@ func NewFollows(clock func() time.Time) *Follows {
 	return &Follows{clock: clock, fresh: fresh, viewed: viewed, watchers: map[string]*Watcher{}}
 }
 
-// Wrote records a change that was written at the given time, given the author's item. It reports whether the change is new.
+// Wrote records a change that was written at the given time, given the author's item. It reports whether the change is
+// new.
 func (f *Follows) Wrote(item *blog.FollowItem, at time.Time) bool {
 	viewer, author, wrote := item.OwnerID, item.UserID, changeOf(item, at)
 	f.mu.Lock()

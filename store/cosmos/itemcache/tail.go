@@ -58,7 +58,7 @@ func (c *Container) Tail(
 		if handle == nil {
 			handle = func(context.Context, [][]byte) error { return nil }
 		}
-		o.UnwatchedInterval, o.Wake = o.PollInterval, &c.wake // only writes would wake it: its waits are as without Unwatched
+		o.UnwatchedInterval, o.Wake = o.PollInterval, &c.wake // only writes would wake it
 		return &Tail{changefeed.NewTail(feed, handle, o), &c.following}
 	}
 	c.follow(&o)
